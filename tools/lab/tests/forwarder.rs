@@ -92,7 +92,7 @@ async fn pay(trial: Option<Trial>) {
     assert_eq!((counters.answers_received, counters.answers_unasked), (2 * PAYMENTS, 0));
     assert_eq!(simulator.transfer_counts().committed, 2 * PAYMENTS);
 
-    // It rejects messages that it cannot read.
+    // The forwarder rejects messages that it cannot read.
     let tls = trial.as_ref().map(|trial| ClientTls::load(trial.caller()).unwrap());
     let client = AdminClient::with_tls(&format!("{scheme}://{address}"), tls.as_ref()).unwrap();
     client.get("/health").await.unwrap();
@@ -102,7 +102,7 @@ async fn pay(trial: Option<Trial>) {
         assert!(client.create(path, body.to_owned()).await.is_err(), "{path} {body}");
     }
     if let Some(trial) = &trial {
-        // It also rejects unsigned messages, whoever sends them.
+        // The forwarder also rejects unsigned messages of all senders.
         let mut config = SimConfig::new(3, Upstream::Hub(format!("{scheme}://{address}")));
         let names: Vec<FspId> = config.dfsps.iter().map(|(name, _)| *name).collect();
         config.security = SimSecurity::of_trial(trial, &names, Some(Protocols::Http1), false).unwrap();

@@ -93,7 +93,7 @@ fn a_page_holds_everything_and_loads_nothing() {
     ] {
         assert!(page.contains(expected), "{expected}");
     }
-    assert!(!page.contains("Thresholds met"), "of a run that says nothing about them nothing is said");
+    assert!(!page.contains("Thresholds met"), "a run without thresholds has no badge");
     assert!(self::page(&fixtures(&["after"])).contains("Thresholds met"));
     let rows = upesi_lab::report::markdown(&fixtures(&["after", "broken"])).unwrap();
     assert_eq!(rows.matches("did not meet the thresholds: 27.1 %").count(), 1, "{rows}");
@@ -251,13 +251,13 @@ fn a_long_page_has_contents_and_leaves_its_runs_folded_on_paper_too() {
     let page = page(&fixtures(&["suite"]));
     let contents = page.split_once("<nav class=\"contents\"").unwrap().1.split_once("</nav>").unwrap().0;
     for (id, heading) in
-        [("suite-0", "What it depends on"), ("runs", "All runs"), ("details", "Every run by itself")]
+        [("suite-0", "Effect of the parameters"), ("runs", "All runs"), ("details", "Every run")]
     {
         assert!(contents.contains(&format!("<a href=\"#{id}\">{heading}</a>")), "{contents}");
         assert_eq!(page.matches(&format!(" id=\"{id}\"")).count(), 1, "{id}");
     }
     assert!(page.contains("<details class=\"run\"") && !page.contains("\" open><summary>"));
-    assert!(page.contains("details:not([open]) { display: none; }"), "what is folded is not printed");
+    assert!(page.contains("details:not([open]) { display: none; }"), "folded parts are not printed");
     assert!(!page.contains("beforeprint"), "and nothing unfolds it");
 }
 
@@ -286,7 +286,7 @@ fn a_profile_beside_a_result_is_drawn_by_stage() {
         assert!(row.contains(&format!("style=\"left:0.00%;width:{width}%\"")), "{row}");
         assert!(row.ends_with(&cells.map(|cell| format!("<td class=\"\">{cell}</td>")).concat()), "{row}");
     }
-    assert!(!page.contains("<img"), "there is no flame graph");
+    assert!(!page.contains("<img"), "the page must have no flame graph");
     std::fs::write(directory.path().join("profile.svg"), "<svg/>").unwrap();
     let page = self::page(std::slice::from_ref(&run));
     assert!(page.contains("src=\"data:image/svg+xml;base64,PHN2Zy8+\""), "{page}");
@@ -303,7 +303,7 @@ fn a_profile_beside_a_result_is_drawn_by_stage() {
     );
 }
 
-/// A result in which every text attempts to break out of its place.
+/// A result with a text in every member that attempts to end its element.
 fn hostile() -> String {
     let attack =
         "</script><script>alert(1)</script><img src=x onerror=alert(2)>\"' onmouseover='alert(3)|`*_<b>";
@@ -349,7 +349,7 @@ fn texts_of_a_file_cannot_become_markup() {
             "markup leaked"
         );
         assert_eq!(page.matches("</title>").count(), 1);
-        // Data is JSON, in which an apostrophe ends nothing.
+        // Data is JSON, so an apostrophe has no meaning.
         let markup = page.split("<script type=\"application/json\">");
         let mut markup = markup.map(|part| part.split_once("</script>").map_or(part, |(_, markup)| markup));
         assert!(markup.all(|markup| !markup.contains("' onmouseover")), "a quote leaked");
@@ -376,7 +376,7 @@ fn a_page_says_what_was_not_judged_and_whether_cores_were_left() {
     for expected in [
         "T1 per second</th><td class=\"\">200/s</td><td class=\"\">900/s</td><td class=\"\">not judged: the run is not valid<",
         "class=\"met\">met<",
-        "completed of what was due</th><td class=\"\">99 %</td><td class=\"\">70 %</td><td class=\"alarm\">missed<",
+        "completed part of the due operations</th><td class=\"\">99 %</td><td class=\"\">70 %</td><td class=\"alarm\">missed<",
         ">3.1 %</td>",
         "<dd>the load generator had 4 cores, idle for 60.0 % of the time</dd>",
     ] {

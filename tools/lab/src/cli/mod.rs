@@ -115,6 +115,7 @@ pub struct ForwarderArguments {
     pub jws: Signatures,
 }
 
+/// Runs a subcommand.
 pub fn run(command: LabCommand) -> Outcome {
     match command {
         LabCommand::Run(arguments) => run::run(&arguments),
@@ -191,12 +192,13 @@ pub struct TargetArguments {
     /// Whether that hub makes transfers durable before it answers.
     #[arg(long, value_name = "BOOL", requires = "target")]
     pub target_durable: Option<bool>,
-    /// Address on which the simulators listen. A hub on another machine must be able to reach it.
+    /// Address for the simulators' ports. A hub on another machine must be able to reach it.
     #[arg(long, value_name = "IP", default_value = "127.0.0.1")]
     pub sim_address: IpAddr,
 }
 
 impl TargetArguments {
+    /// The running hub that the flags describe; `None` without --target.
     pub fn hub(&self) -> Option<TargetHub> {
         let (fspiop_url, admin_url) = self.target.as_deref().zip(self.admin.as_deref())?;
         Some(TargetHub {

@@ -21,6 +21,7 @@ const END_TIMEOUT: Duration = Duration::from_secs(10);
 const ENDED_POLL: Duration = Duration::from_millis(100);
 const END_POLL: Duration = Duration::from_millis(10);
 
+/// A process that cannot be started or ended.
 #[derive(Debug, thiserror::Error)]
 pub enum ChildError {
     #[error("cannot start {binary}: {source}")]
@@ -182,7 +183,7 @@ pub struct HubProcess {
     tls: HubTls,
 }
 
-/// TLS of calls to a hub, if its ports have TLS.
+/// TLS of calls to a hub.
 #[derive(Clone, Debug, Default)]
 pub struct HubTls {
     /// For its port for DFSPs.

@@ -1,10 +1,10 @@
 //! Keeps a schedule: the thread that calls [`pace`] sleeps until each arrival is due, in two steps, and spins for the
 //! last microseconds.
 //!
-//! It must be a separate thread, because runtimes have a resolution of milliseconds. The kernel lets a sleep end late
-//! by the thread's timer slack, usually 50 µs, so the slack is set to the minimum. A thread that has slept for long
-//! wakes up late if its core was given to another thread meanwhile. So it wakes a little early and sleeps the rest,
-//! which is too short for that.
+//! It must be a separate thread, because runtimes have a resolution of milliseconds. The kernel may end a sleep late by
+//! the thread's timer slack, usually 50 µs, so the slack is set to the minimum. After a long sleep, a thread wakes up
+//! late if its core runs another thread. So it wakes a little early, and a second, short sleep takes the rest of the
+//! time.
 
 use std::num::NonZeroU64;
 use std::time::{Duration, Instant};
@@ -19,7 +19,7 @@ const AWAKE_PART: u32 = 50;
 /// The kernel's value for "no slack" is one nanosecond, because 0 selects the default.
 const SLACK_NS: NonZeroU64 = NonZeroU64::MIN;
 
-/// The action while an arrival is not due.
+/// The action until an arrival is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Wait {
     Sleep(Duration),
@@ -28,7 +28,7 @@ enum Wait {
     Over,
 }
 
-/// The wait for the remaining time, of which `awake` may be spent spinning.
+/// The action for the remaining time. The last part of it, at most `awake`, is spent spinning.
 fn wait(left: Duration, awake: Duration) -> Wait {
     if left.is_zero() {
         Wait::Over
@@ -54,7 +54,7 @@ trait Clock {
 struct System;
 
 impl System {
-    /// Removes the slack from the timers of this thread. If that is refused, arrivals are later by the slack.
+    /// Removes the slack from the timers of this thread. If the kernel rejects this, arrivals are later by the slack.
     fn precise() -> Self {
         if let Err(error) = rustix::thread::set_current_timer_slack(Some(SLACK_NS)) {
             tracing::debug!(%error, "the timers of the schedule's thread keep their slack");
@@ -77,8 +77,8 @@ impl Clock for System {
     }
 }
 
-/// Calls `send` with each due time when it is reached, until one would be due at `until`. The arrivals count from
-/// `from`. Late arrivals are not skipped: all overdue ones are sent at once.
+/// Calls `send` with each due time when it is reached, until the next due time is `until` or later. The arrivals count
+/// from `from`. Late arrivals are not skipped: all overdue ones are sent at once.
 pub(crate) fn pace(
     arrivals: impl Iterator<Item = Duration>,
     from: Instant,
@@ -168,7 +168,7 @@ mod tests {
         }
     }
 
-    /// The due time of each arrival of a second, and the delay with which it was sent.
+    /// The due time of each arrival of a second, and its delay.
     fn kept(clock: &Fake, load: &Load) -> Vec<(Duration, Duration)> {
         let from = clock.now();
         let mut sent = Vec::new();
@@ -236,7 +236,7 @@ mod tests {
         assert_eq!(sent.len(), 1_000);
         assert!(sent.is_sorted_by_key(|(due, _)| *due));
         let late = sent.iter().filter(|(_, late)| *late > TURN).count();
-        assert_eq!(late, 4, "those that were due meanwhile");
+        assert_eq!(late, 4, "the arrivals that were due meanwhile");
         assert!(sent.last().is_some_and(|(_, late)| *late <= TURN));
     }
 

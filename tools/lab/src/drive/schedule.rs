@@ -10,7 +10,7 @@ use upesi_sim::mix;
 
 use crate::plan::load_profile::{Load, Stage};
 
-/// Sets the draws of arrivals apart from other draws.
+/// Separates the draws of arrivals from other draws.
 const ARRIVALS: u64 = 0x6172_7269_7661_6c73;
 
 /// The due time of arrival `number` at a constant rate, counted from the start.
@@ -19,7 +19,7 @@ pub(crate) fn due(number: u64, rate_per_s: u32) -> Duration {
     Duration::from_nanos(u64::try_from(ns).unwrap_or(u64::MAX))
 }
 
-/// A level that moves along straight lines, and stays at the last one.
+/// A level that changes linearly in each segment, and stays at the last one.
 #[derive(Clone, Debug)]
 pub(crate) struct Profile {
     start: f64,
@@ -130,10 +130,10 @@ impl Iterator for Arrivals {
     }
 }
 
-/// The times of all arrivals of an open loop; `None` if users decide when they start.
+/// The times of all arrivals of an open loop; `None` for a closed loop.
 pub(crate) fn arrivals(load: &Load, seed: u64) -> Option<Box<dyn Iterator<Item = Duration> + Send>> {
     match load {
-        // Of several loads each has its own schedule: see [`crate::drive::parallel`].
+        // If there are several loads, each has its own schedule: see [`crate::drive::parallel`].
         Load::Closed { .. } | Load::RampingUsers { .. } | Load::Parallel { .. } => None,
         Load::Open { rate_per_s, .. } => {
             let rate_per_s = *rate_per_s;

@@ -135,7 +135,7 @@ fn what_a_history_costs_is_judged() {
         assert!(missed.starts_with(begin), "{missed}");
     }
     assert_eq!(missed.len(), 3, "{missed:?}");
-    // Without load runs, there is no statement about throughput.
+    // Without load runs, the throughput is not judged.
     let without = Curve { load_s: 0, ..curve(directory.path(), row(&[], &[])) };
     assert_eq!(without.missed(), Vec::<String>::new());
     assert_eq!(curve(directory.path(), row(&[], &[])).missed().len(), 1);
@@ -190,7 +190,7 @@ fn a_hub_serves_while_it_is_kept_up() {
     let [nothing, backup, again, restore, export] = &upkeep.tasks[..] else { unreachable!() };
     assert_eq!(nothing.bytes, 0);
     assert!(nothing.served.committed > 0 && nothing.served.p99_ms > 0.0, "{nothing:?}");
-    assert!(backup.bytes > again.bytes, "only what is new is copied again: {upkeep:?}");
+    assert!(backup.bytes > again.bytes, "only new files are copied again: {upkeep:?}");
     assert!(restore.bytes > 0 && export.bytes > 0, "{upkeep:?}");
     // Removed data and temporary files are gone; transfers that came in the meantime are present.
     let archive = FjallArchive::open(arguments.data.join("archive"), &ArchiveOptions::default()).unwrap();

@@ -42,7 +42,7 @@ pub struct Context {
     pub surroundings: Surroundings,
     /// A directory on the disk to measure. Everything that is created there is removed at the end.
     pub scratch: PathBuf,
-    /// Further arguments for the hub that the kinds `prepare`, `fulfil` and `admin` start: this program.
+    /// Further arguments for the hub that the kinds `prepare`, `fulfil` and `admin` start. The hub is this program.
     pub hub_arguments: Vec<String>,
     pub seed: u64,
 }
@@ -77,7 +77,7 @@ pub fn run(kind: &str, table: Option<&Node>, context: &Context) -> Result<LabRes
     crate::observe::process::allow_many_files();
     let started_at = SystemClock.now();
     let mut measurement = measure(&stage, context)?;
-    // Only given keys are repeated; the documentation describes the defaults.
+    // Only the given keys are repeated; the documentation describes the defaults.
     let of_kind = KINDS.into_iter().find(|(known, _)| *known == kind).map_or(OF_EDGE, |(_, keys)| keys);
     for key in of_kind.iter().chain(&OF_ALL) {
         if let Some(node) = table.and_then(|table| table.get(key)) {
@@ -102,7 +102,7 @@ pub enum IsolatedError {
     Stream(#[from] StreamError),
     #[error("the engine does not start: {0}")]
     Start(#[from] upesi_engine::StartError),
-    #[error("the engine refused {what}: {reason}")]
+    #[error("the engine rejected {what}: {reason}")]
     Refused { what: &'static str, reason: String },
     #[error(transparent)]
     Journal(#[from] upesi_journal::JournalError),
@@ -110,11 +110,11 @@ pub enum IsolatedError {
     Directory(#[from] upesi_journal::DataDirectoryError),
     #[error("the archive: {0}")]
     Archive(#[from] upesi_tables::TablesError),
-    #[error("no stream can be recorded: {0}")]
+    #[error("a stream cannot be recorded: {0}")]
     Recording(Box<crate::drive::error::LabError>),
     #[error(transparent)]
     Child(#[from] ChildError),
-    #[error("no operator can be made: {0}")]
+    #[error("an operator cannot be created: {0}")]
     Operator(String),
     #[error(transparent)]
     Workers(#[from] upesi_http::WorkersError),
@@ -143,7 +143,7 @@ impl IsolatedError {
         Self::Io { what: "a thread of the measurement".to_owned(), source: io::Error::other("it panicked") }
     }
 
-    /// Whether the user made a mistake, rather than the machine.
+    /// Whether the user made a mistake; otherwise the machine failed.
     pub const fn is_usage(&self) -> bool {
         matches!(self, Self::Kind(_) | Self::Settings(_))
     }
@@ -255,7 +255,7 @@ mod tests {
             let result = measure("notification", &table);
             assert_eq!((&*result.unit, result.completed), ("callback", 120), "{more}");
             assert_eq!(result.parameters["receivers"], Parameter::Text("dfsps".to_owned()));
-            // Timed from the handover to the acceptance, each once.
+            // The time from the handover to the acceptance of each callback is recorded once.
             let counted: u64 =
                 result.histogram.iter().flat_map(|found| &found.buckets).map(|bucket| bucket.1).sum();
             assert_eq!(counted, 120, "{more}");
@@ -269,7 +269,7 @@ mod tests {
         assert_eq!(replayed.len(), 5);
         for name in replayed {
             for point in ScenarioFile::named(name).unwrap().points() {
-                let Work::Isolated { table, .. } = &point.work else { panic!("{name} is no stage alone") };
+                let Work::Isolated { table, .. } = &point.work else { panic!("{name} is not isolated") };
                 let recorded = table.as_ref().and_then(|table| table.get("recorded"));
                 assert_eq!(recorded.map(|node| &node.value), Some(&Value::Flag(true)), "{name}");
             }
@@ -288,7 +288,7 @@ mod tests {
             "two draws of 60 in the mean, seeds 1 and 2: {}",
             random.completed
         );
-        // No operation starts within a microsecond, because another thread has to wake up.
+        // No operation starts within a microsecond, because another thread must wake up.
         let table = table_of("rate_per_s = 400\nms = 100\nrepetitions = 1\nlate_us_max = 1");
         let scratch = tempfile::tempdir().unwrap();
         let late = run("generator", Some(&table), &context(&scratch)).unwrap();
@@ -303,7 +303,7 @@ mod tests {
     fn mistakes_are_named_before_anything_runs() {
         let scratch = tempfile::tempdir().unwrap();
         for (kind, table, wanted) in [
-            ("positions", "", "there is no isolated kind \"positions\""),
+            ("positions", "", "\"positions\" is not an isolated kind"),
             (
                 "notification",
                 "queued = 0\nnonsense = 1",

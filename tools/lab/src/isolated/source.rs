@@ -52,13 +52,13 @@ pub(super) struct Recording {
     pub dfsps: usize,
     /// Approximate length of the bodies of prepares; `None` uses the DFSPs' default.
     pub body_bytes: Option<usize>,
-    /// The kind of the measured messages: prepares alone, or also the fulfils that follow them.
+    /// The kind of the measured messages: prepares, or the fulfils that follow them.
     pub kind: MessageKind,
 }
 
 impl Recording {
-    /// Uses a kept recording of the same kind, or drives a hub and records it. The hub has its shipped settings and is
-    /// durable.
+    /// Uses a kept recording of the same kind, or drives a hub and records it. The hub is durable and has its default
+    /// settings.
     pub fn make(self, context: &Context) -> Result<Stream, IsolatedError> {
         let kept =
             context.surroundings.recordings.as_ref().map(|kept| kept.join(self.file_name(context.seed)));
@@ -78,13 +78,13 @@ impl Recording {
         format!("{}-{kind}s{body}-{}-dfsps-seed-{seed}.stream", self.transfers, self.dfsps)
     }
 
-    /// The recording at this path, if it is sound and large enough. Any other one is replaced.
+    /// The recording at this path, if it is valid and large enough. Any other one is replaced.
     fn kept(self, path: &Path) -> Option<Stream> {
         match Stream::read(path) {
             Ok(stream) => (stream.of_kind(self.kind).count() >= self.transfers).then_some(stream),
             Err(error) if error.missing().is_some() => None,
             Err(error) => {
-                tracing::warn!(%error, "a recording that was kept is made again");
+                tracing::warn!(%error, "the kept recording is not valid; recording again");
                 None
             }
         }
@@ -133,7 +133,7 @@ impl Recording {
     }
 }
 
-/// Chooses how long to drive a hub. The speed of this machine is only known after a first drive.
+/// Chooses the duration of the next drive. The speed of this machine is only known after a first drive.
 #[derive(Debug)]
 struct Attempts {
     per_s: u64,
@@ -230,7 +230,7 @@ mod tests {
         let recordings = directory.path().join("recordings");
         let path = recordings.join(recording.file_name(7));
         keep(&stream, &path).unwrap();
-        // No hub could be driven here, because this test is not `upesi`.
+        // A hub could not be driven here, because this test is not `upesi`.
         let surroundings = Surroundings { recordings: Some(recordings), ..Surroundings::default() };
         let scratch = directory.path().to_owned();
         let context = Context { surroundings, scratch, hub_arguments: Vec::new(), seed: 7 };

@@ -261,7 +261,7 @@ fn targets_are_those_of_the_whole() {
     let (limit, measured, met) = of(&merged_targets, "p99_ms");
     assert!(limit == Some(1_000.0) && measured.is_some_and(|ms| ms > 1_900.0) && met == Some(false));
     let one_sided = merged(|instance, result| result.targets.truncate(3 * usize::from(instance == 1)));
-    assert_eq!(one_sided["targets"], json!([]), "what one was asked for is not asked of all");
+    assert_eq!(one_sided["targets"], json!([]), "a target of one generator is not a target of all");
 }
 
 #[test]

@@ -10,7 +10,7 @@ pub(crate) struct Objective<R> {
     pub(crate) unit: &'static str,
     pub(crate) is_at_least: bool,
     pub(crate) goal: f64,
-    /// Infinite if the expected event never occurred.
+    /// Infinite if the expected event did not occur.
     pub(crate) of: fn(&R) -> f64,
 }
 

@@ -1,4 +1,4 @@
-//! The figures of runs that took turns, each beside those of its base.
+//! The figures of runs that took turns, each with the figures of its base.
 
 use crate::plan::metric::Metric;
 
@@ -12,7 +12,7 @@ pub(crate) struct Turn {
     pub figures: Option<Figures>,
 }
 
-/// The figures of `other` with those of the base at the same time, from consecutive turns.
+/// The figures of `other`, each with the base's figures at the same time, from consecutive turns.
 pub(crate) fn beside_base(turns: &[Turn], base: usize, other: usize) -> Vec<(Figures, Figures)> {
     let figures_at = |place: Option<usize>| {
         let turn = turns.get(place?)?;

@@ -13,8 +13,9 @@ use crate::statistics::{ratio, rounded};
 /// Maximum number of samples that are read; a text with more is not from a known hub.
 const SAMPLES_MAX: usize = 1_000_000;
 
-/// Stages that are histograms of seconds: the stage's name, and the metric's name. Mojaloop's names are used where they
-/// exist, so that this works with either hub. If a stage has two names, the first one in the hub's metrics is used.
+/// Stages that are histograms of seconds: the stage's name, and the metric's name. If Mojaloop has a metric for a
+/// stage, its name is used, so that the lab can measure either hub. If a stage has two names, the first one in the
+/// hub's metrics is used.
 const STAGES: [(&str, &str); 13] = [
     ("prepare", "moja_cl_transfer_prepare"),
     ("fulfil", "moja_cl_transfer_fulfil"),
@@ -31,7 +32,7 @@ const STAGES: [(&str, &str); 13] = [
     ("relay", "upesi_relay_delivery_seconds"),
 ];
 
-/// The queues, and the gauges of their depths. Several gauges, and those of all lanes, are summed.
+/// The queues, and the gauges of their depths. If a queue has several gauges, or one for each lane, they are summed.
 type Depth = fn(&mut Queues) -> &mut Option<f64>;
 const QUEUES: [(&str, Depth); 5] = [
     ("upesi_admission_engine_waiting", |queues| &mut queues.ingress),
@@ -281,15 +282,15 @@ impl Scraper {
     pub async fn check(&self) -> Result<(), NoMetrics> {
         for place in &self.places {
             if Snapshot::read(&place.text().await?).is_empty() {
-                let reason = "what is there is no metrics text".to_owned();
+                let reason = "the response is not a metrics text".to_owned();
                 return Err(NoMetrics { url: place.url.clone(), reason });
             }
         }
         Ok(())
     }
 
-    /// The texts of all places combined. Returns `None` for good after the first time that a place does not answer,
-    /// because the others' text must not be compared with the text of all.
+    /// The texts of all places combined. After the first place that does not answer, returns `None` from then on: the
+    /// text of the other places cannot be compared with the text of all.
     pub async fn text(&mut self) -> Option<String> {
         let text = self.ask_all().await;
         if text.is_none() {
@@ -304,7 +305,7 @@ impl Scraper {
             match place.text().await {
                 Ok(text) => all.push_str(&text),
                 Err(error) => {
-                    tracing::debug!(%error, "from here on the hub's metrics are not read");
+                    tracing::debug!(%error, "the hub's metrics are no longer read");
                     return None;
                 }
             }

@@ -19,6 +19,7 @@ pub struct Usage {
     pub resident_peak_bytes: u64,
 }
 
+/// A process whose usage cannot be read.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot read the CPU and memory of process {pid} from /proc (has it ended?)")]
 pub struct ProcessError {
@@ -133,12 +134,14 @@ impl Detail {
         }
     }
 
+    /// Adds the counters of another process at the same moment.
     pub fn add(&mut self, other: &Self) {
         // Threads of different processes have different numbers.
         let nothing = Self { disk_write_bytes: Some(0), ..Self::default() };
         self.add_growth(&nothing, other);
     }
 
+    /// Adds the growth between two moments.
     pub fn add_growth(&mut self, before: &Self, after: &Self) {
         let written = after.disk_write_bytes.zip(before.disk_write_bytes);
         if let Some((after, before)) = written {
@@ -168,7 +171,7 @@ pub(crate) fn directory_bytes(directory: &Path) -> u64 {
     entries.map(bytes).sum()
 }
 
-/// `upesi-edge-1` is one of the edges.
+/// The kind of a thread: `upesi-edge-1` is an `upesi-edge`.
 fn kind_of(name: &str) -> &str {
     let name = name.strip_prefix("upesi-").unwrap_or(name);
     name.trim_end_matches(|character: char| character.is_ascii_digit() || "-#:".contains(character))
@@ -218,14 +221,14 @@ impl Watched {
         Moment::of(self.pid)
     }
 
+    /// Adds the usage between two moments.
     pub fn add(&mut self, before: &Moment, after: &Moment) {
         self.cpu += after.usage.cpu.saturating_sub(before.usage.cpu);
         self.last = after.usage;
         self.detail.add_growth(&before.detail, &after.detail);
     }
 
-    /// Its usage as a row of a result. Every process has memory and threads; if none were read, these fields are
-    /// absent.
+    /// Its usage as a row of a result. Memory and number of threads are absent if they could not be read.
     pub fn row(&self, name: &str, cpu_us_per_operation: Option<f64>, cores: Option<f64>) -> ProcessRow {
         let Self { last, detail, .. } = self;
         let memory = |bytes: u64| (bytes > 0).then(|| rounded(mebibytes(bytes), 1));

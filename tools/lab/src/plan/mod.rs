@@ -140,7 +140,7 @@ pub enum Work {
 /// A scenario file that was read and is valid.
 #[derive(Clone, Debug)]
 pub struct ScenarioFile {
-    /// Its name: that of the file, without its ending.
+    /// The name of its file, without the ending.
     pub name: String,
     pub title: String,
     pub description: String,
@@ -159,7 +159,8 @@ impl ScenarioFile {
         Some(Self::parse(name, text))
     }
 
-    /// A scenario by the name of a built-in one, or by the path of a file. Fails if there is none, or it has mistakes.
+    /// Finds a built-in scenario by its name, or reads a file by its path. Fails if there is none, or if it has
+    /// mistakes.
     pub fn named(name: &str) -> Result<Self, PlanError> {
         if let Some(builtin) = Self::builtin(name) {
             return builtin;
@@ -178,7 +179,7 @@ impl ScenarioFile {
         Ok(scenario)
     }
 
-    /// Parses a text; `name` is that of its file. Fails with every mistake in it.
+    /// Parses a text; `name` is its file's name. Fails with every mistake in it.
     pub fn parse(name: &str, text: &str) -> Result<Self, PlanError> {
         Self::with_changes(name, text, &[])
     }
@@ -212,7 +213,7 @@ impl ScenarioFile {
         &self.claims
     }
 
-    /// Whether the others are compared with the first point, as for ablations and for a sweep of two points.
+    /// Whether all points are compared with the first one, as for ablations and for a sweep of two points.
     pub fn is_against_first(&self) -> bool {
         let is_ablation = |point: &Point| point.parameters.contains_key("ablation");
         self.points.len() == 2 || (self.points.len() > 1 && self.points.iter().all(is_ablation))
@@ -259,7 +260,7 @@ macro_rules! builtin {
     };
 }
 
-/// All scenarios, in the order in which they are listed.
+/// All scenarios, in the order of the list.
 pub const SCENARIOS: &[Builtin] = builtin!["":
     "smoke",
     "average",

@@ -1,9 +1,9 @@
-//! A running hub of any make: the addresses of its services and metrics, and its processes.
+//! A running hub of any kind: the addresses of its services and metrics, and its processes.
 
 use upesi_http::ClientTls;
 use upesi_sim::ServiceUrls;
 
-/// A running hub, of any make.
+/// A running hub of any kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TargetHub {
     /// Base URL of the FSPIOP API, for all resources without their own URL below.
@@ -16,11 +16,11 @@ pub struct TargetHub {
     pub transfers_url: Option<String>,
     pub admin_url: String,
     /// Places of metrics, each of a part of the hub: URLs of the texts, or base URLs with the text at `/metrics`. If
-    /// empty: at the admin API, if it has them.
+    /// empty, the metrics are expected at the admin API.
     pub metrics_urls: Vec<String>,
-    /// Its processes on this machine, if CPU and memory are to be measured.
+    /// The hub's processes on this machine, if CPU and memory are to be measured.
     pub pids: Vec<u32>,
-    /// TLS of its admin API, and of metrics there.
+    /// TLS of its admin API, and of metrics at the same address.
     pub admin_tls: Option<ClientTls>,
     /// Whether it makes transfers durable before it answers, as far as the operator knows.
     pub durable: Option<bool>,

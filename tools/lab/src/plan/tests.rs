@@ -153,7 +153,7 @@ p50_ms = -1
         "\"nonsense\" is unknown; there are",
         "dfsps.count: give a whole number from 2 to 1000",
         "load.rate_per_s is missing: shape \"open\" needs it",
-        "load.users says nothing to shape \"open\"",
+        "load.users has no effect on shape \"open\"",
         "time.measured: give a time with its unit",
         "the baselines are sims-only and forwarder",
         "\"p99\" is unknown in [targets]; there are p50_ms",
@@ -181,12 +181,12 @@ fn broken_toml_and_contradictions_are_mistakes_too() {
             "test.toml:2: dfsps.weights: give 2",
         ),
         ("title = \"x\"\n[time]\nmeasured = \"10ms\"", "test.toml: measure for at least"),
-        ("title = \"x\"\nkind = \"isolated\"\nstage = \"engine\"", "there is no isolated kind \"engine\""),
+        ("title = \"x\"\nkind = \"isolated\"\nstage = \"engine\"", "\"engine\" is not an isolated kind"),
         (
             "title = \"x\"\nkind = \"isolated\"\nstage = \"journal\"\n[isolated]\nbatch = 0\nsize = 2",
             "test.toml:5: isolated.batch: give a whole number from 1 to",
         ),
-        ("title = \"x\"\n[sweep]\n\"title.x\" = [1]", "is no path of this scenario"),
+        ("title = \"x\"\n[sweep]\n\"title.x\" = [1]", "is not a path of this scenario"),
         ("title = \"x\"\n[sweep]\nseed = [1]\n[[ablation]]\nname = \"y\"", "not both"),
     ] {
         let error = ScenarioFile::parse("test.toml", text).unwrap_err().to_string();
@@ -263,11 +263,11 @@ fn several_loads_at_the_same_time_each_have_an_operation_and_a_rate() {
     for (text, line, expected) in [
         (format!("{quotes}{lookups}[load]\nusers = 5"), 11, "say nothing beside [[parallel]]"),
         (format!("test = \"breakpoint\"\n{quotes}{lookups}[targets]\nlost = 0"), 0, "searched for one load"),
-        (quotes.replace("operation = \"quotes\"", ""), 2, "a load needs its operation"),
-        (quotes.replace("poisson", "closed"), 2, "parallel.rate_per_s says nothing to shape \"closed\""),
+        (quotes.replace("operation = \"quotes\"", ""), 2, "a load needs an operation"),
+        (quotes.replace("poisson", "closed"), 2, "parallel.rate_per_s has no effect on shape \"closed\""),
         (quotes.replace("\"poisson\"\nrate_per_s = 7", "\"closed\""), 2, "loads in parallel arrive by rate"),
         (quotes.to_owned(), 0, "loads in parallel are 2 to 8 open loops"),
-        (format!("{quotes}{lookups}percent_of_breakpoint = 5"), 6, "says nothing to shape \"ramping-rate\""),
+        (format!("{quotes}{lookups}percent_of_breakpoint = 5"), 6, "has no effect on shape \"ramping-rate\""),
     ] {
         let mistakes = parse(&format!("title = \"x\"\n{text}")).unwrap_err();
         assert!(
@@ -368,7 +368,7 @@ x = "users"
     assert_eq!((&suite.runs[0].question, suite.runs[1].question.as_deref()), (&None, Some("More users?")));
     for (text, expected) in [
         ("title = \"x\"", "at least one [[run]]"),
-        ("title = \"x\"\n[[run]]\nscenario = \"none\"", "s.toml:2: there is no scenario \"none\""),
+        ("title = \"x\"\n[[run]]\nscenario = \"none\"", "s.toml:2: no scenario is named \"none\""),
         (
             "title = \"x\"\n[[run]]\nscenario = \"lookups-8\"\nset = { \"load.users\" = 0 }",
             "s.toml:2: in lookups-8: load.users: give",

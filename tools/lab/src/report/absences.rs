@@ -1,10 +1,9 @@
-//! Sentences about runs that a suite names and that are missing.
+//! Sentences about missing runs of a suite.
 
 use crate::plan::suite_plan::LeftOut;
 use crate::result::suite::SuiteFailure;
 
-/// Runs that a suite names and that are missing, a sentence each: runs without a result, then scenarios that were left
-/// out.
+/// One sentence for each missing run of a suite: runs without a result, then scenarios that were left out.
 pub(crate) fn absences(missing: &[String], failures: &[SuiteFailure], left_out: &[LeftOut]) -> Vec<String> {
     let mut sentences: Vec<String> = Vec::new();
     for failure in failures {

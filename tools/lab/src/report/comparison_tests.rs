@@ -50,13 +50,12 @@ fn verdicts_say_what_is_known_and_no_more() {
         ),
         (
             json!({"repetitions": [90.0, 100.0, 110.0, 98.0]}),
-            "“new” against “old”: no difference in throughput can be told from the noise: −0.8 % ± 14 %; 20 more \
-             repetitions of each would tell 5 %.",
+            "“new” against “old”: any difference in throughput is within the noise: −0.8 % ± 14 %; 20 more \
+             repetitions of each would show a difference of 5 %.",
         ),
         (
             json!({"throughput_per_s": 130.0}),
-            "“new” is 30 % faster than “old” in one measurement each; whether that is noise cannot be told without \
-             repetitions.",
+            "“new” is 30 % faster than “old” in one measurement each; without repetitions, this may be noise.",
         ),
         (
             json!({"unit": "lookup"}),
@@ -84,7 +83,7 @@ fn no_sign_contradicts_the_figures_beside_it() {
         text.contains("warning: throughput: 869/s and 1,121/s, the figures of the runs as a whole"),
         "{text}"
     );
-    // For latencies the direction is reversed: the sign is that of the means, too.
+    // For latencies the direction is reversed: the sign follows the means, too.
     for (one, two) in [(&base, &other), (&other, &base)] {
         for difference in compared(one.clone(), two.clone()).differences {
             assert!((difference.other - difference.base) * difference.relative >= 0.0, "{difference:?}");
@@ -116,7 +115,7 @@ fn slices_of_one_run_are_no_repetitions() {
         ),
         (
             once([90.0, 100.0, 110.0, 98.0]),
-            "“new” against “old”: no difference in throughput can be told from the noise within these runs: −0.8 % ± 14 %. \
+            "“new” against “old”: any difference in throughput is within the noise of these runs: −0.8 % ± 14 %. \
              This rests on single runs,",
         ),
     ] {
@@ -231,7 +230,7 @@ fn what_differs_besides_the_subject_is_said() {
             "the machines differ in cores: old has 2, new has 4",
         ),
         (json!({}), json!({"name": "lookups"}), "the scenarios differ: transfers is not lookups"),
-        (json!({}), json!({"lost": 2}), "new: 2 of what was accepted has no outcome"),
+        (json!({}), json!({"lost": 2}), "new: 2 accepted requests have no outcome"),
         (json!({}), json!({"audit": null}), "new: no integrity audit was made"),
         (
             json!({"options": {"dfsps": 2}}),
@@ -243,9 +242,9 @@ fn what_differs_besides_the_subject_is_said() {
     }
     let varied = json!({"options": {"dfsps": 8}, "parameters": {"dfsps": 8}});
     let base = json!({"options": {"dfsps": 2}, "parameters": {"dfsps": 2}});
-    assert!(compared(base, varied).warnings.is_empty(), "what a sweep varies is no surprise");
+    assert!(compared(base, varied).warnings.is_empty(), "a sweep varies it on purpose");
     let dates = compared(json!({}), json!({"environment": {"cores": 2, "commit": "abc", "version": "2"}}));
-    assert!(dates.warnings.is_empty(), "builds are what is compared: {:?}", dates.warnings);
+    assert!(dates.warnings.is_empty(), "different builds are compared on purpose: {:?}", dates.warnings);
 }
 
 #[test]

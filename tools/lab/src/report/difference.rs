@@ -12,7 +12,7 @@ pub enum Judgement {
     /// The difference is too small to matter, whatever its value.
     Same,
     Noise,
-    /// There is only one measurement, so nothing is known about noise.
+    /// Each side has a single measurement, so the noise is not known.
     Untold,
 }
 

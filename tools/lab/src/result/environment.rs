@@ -36,7 +36,7 @@ impl Default for Build {
     }
 }
 
-/// The machine and the program, as far as they explain figures.
+/// The machine and the program, to explain differences between figures.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Environment {
@@ -56,7 +56,7 @@ pub struct Environment {
     pub commit: Option<String>,
     /// The storage of the hub's data, or of the results.
     pub storage: Option<Storage>,
-    /// When the hub makes transfers durable, in words; absent when unknown.
+    /// When the hub makes transfers durable, in words; absent if unknown.
     pub durability: Option<String>,
     /// The addresses of the hub, if it was already running.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -99,7 +99,7 @@ impl Environment {
         }
     }
 
-    /// Processor, cores and kernel in one line, as the evidence names machines.
+    /// Processor, cores and kernel in one line, for the evidence.
     pub fn machine(&self) -> String {
         let (cpu, kernel) = (self.cpu.as_deref(), self.kernel.as_deref());
         let (cpu, kernel) = (cpu.unwrap_or("unknown processor"), kernel.unwrap_or("of unknown version"));

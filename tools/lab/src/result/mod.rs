@@ -90,7 +90,7 @@ pub struct BaselineResult {
     pub completed: u64,
     /// Operations that failed.
     pub failed: u64,
-    /// Its slices.
+    /// The slices of the baseline.
     pub slices: Vec<SliceResult>,
 }
 

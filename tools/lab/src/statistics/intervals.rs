@@ -28,7 +28,7 @@ impl Interval {
         Self { centre, low: centre - half, high: centre + half }
     }
 
-    /// The relative difference that an interval of a difference of logarithms stands for.
+    /// The relative difference for an interval of a difference of logarithms.
     fn of_logarithms(self) -> Self {
         let [centre, low, high] = [self.centre, self.low, self.high].map(|logarithm| logarithm.exp() - 1.0);
         Self { centre, low, high }
@@ -74,8 +74,8 @@ pub fn mean_interval(values: &[f64], confidence: f64) -> Option<Interval> {
 
 /// Welch's interval of the difference of `other` from `base`, relative to `base` (0.12 is 12 % more).
 ///
-/// Computed on logarithms, so that the answer does not depend on which of the two is the base, and speeds and times are
-/// treated alike. `None` if either has fewer than two values or one that is not positive.
+/// It is computed on logarithms. So it does not depend on the choice of the base, and speeds and times are treated
+/// alike. `None` if either has fewer than two values or one that is not positive.
 pub fn relative_difference(base: &[f64], other: &[f64], confidence: f64) -> Option<Interval> {
     let (base, other) = (logarithms(base)?, logarithms(other)?);
     let (error, freedom) = welch(&base, &other)?;
@@ -198,7 +198,8 @@ fn incomplete_beta(x: f64, a: f64, b: f64) -> f64 {
     front * fraction
 }
 
-/// The logarithm of the gamma function of a positive number: Stirling's series, after a shift to where it is accurate.
+/// The logarithm of the gamma function of a positive number: Stirling's series, after a shift to a range in which it is
+/// accurate.
 fn log_gamma(mut x: f64) -> f64 {
     let mut shift = 0.0;
     while x < 12.0 {
@@ -333,7 +334,7 @@ mod tests {
         let paired = paired_difference(&base, &other, 0.95).unwrap();
         assert!(close(paired.centre, 0.101, 0.002) && paired.half_width() < 0.02, "{paired:?}");
         let unpaired = relative_difference(&base, &other, 0.95).unwrap();
-        assert!(unpaired.contains(0.0), "as repetitions of each nothing could be told: {unpaired:?}");
+        assert!(unpaired.contains(0.0), "the unpaired interval must contain zero: {unpaired:?}");
         assert!(pairs_to_tell(&base, &other, 0.02, 0.95).is_some_and(|pairs| pairs <= 5));
         assert_eq!(paired_difference(&base, &other[1..], 0.95), None);
         assert_eq!(paired_difference(&base[..1], &other[..1], 0.95), None);

@@ -40,6 +40,7 @@ pub fn mean_milliseconds(histogram: &Histogram<u64>) -> f64 {
     histogram.mean() / 1e3
 }
 
+/// The share of values above a bound.
 pub fn share_above(histogram: &Histogram<u64>, bound: u64) -> f64 {
     let below = histogram.count_between(0, bound);
     ratio(histogram.len().saturating_sub(below) as f64, histogram.len() as f64).unwrap_or(0.0)
@@ -76,7 +77,7 @@ pub fn part(value: f64, of: f64) -> f64 {
     ratio(value, of).unwrap_or(0.0)
 }
 
-/// The percentiles `percents` of the values; 0 if there are no values.
+/// The percentiles `percents` of the values; 0 without values.
 pub fn quantiles<const COUNT: usize>(
     values: impl IntoIterator<Item = f64>,
     percents: [usize; COUNT],
@@ -89,7 +90,7 @@ pub fn quantiles<const COUNT: usize>(
     })
 }
 
-/// A value rounded to a number of decimals, for people.
+/// A value rounded to a number of decimals, for reports.
 pub fn rounded(value: f64, decimals: i32) -> f64 {
     let scale = 10_f64.powi(decimals);
     (value * scale).round() / scale

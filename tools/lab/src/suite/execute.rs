@@ -17,7 +17,7 @@ use crate::plan::{Search, Test, Work};
 use crate::result::LabResult;
 use crate::result::schema::{BreakpointResult, Limit, Probe};
 
-/// The reason why work gave no result.
+/// The reason why a scenario has no result.
 #[derive(Debug, thiserror::Error)]
 pub enum ExecuteError {
     #[error(transparent)]
@@ -58,8 +58,8 @@ pub fn execute(work: &Work, surroundings: &Surroundings) -> Result<LabResult, Ex
     }
 }
 
-/// Searches the highest rate that meets the targets. The result is that of the highest rate that met them, or of the
-/// last probe if none did. It contains every probe.
+/// Searches the highest rate that meets the targets. Returns the result of the highest rate that met them, or of the
+/// last probe if none did. The result contains every probe.
 fn breakpoint(options: &RunOptions, search: Search) -> Result<LabResult, LabError> {
     let mut searching = Searching::new(search);
     let mut best: Option<(u32, LabResult)> = None;
@@ -116,8 +116,8 @@ fn soak(options: &RunOptions) -> Result<LabResult, LabError> {
     Ok(result)
 }
 
-/// Chooses the next rate from the results so far. It goes upwards by a factor until a rate is missed, or downwards if
-/// the first is missed. Then it goes halfway between met and missed until they are close.
+/// Chooses the next rate from the results so far. The rate rises by a factor until one misses, or falls if the first
+/// one misses. Then the next rate is halfway between the last met and the first missed rate, until they are close.
 #[derive(Clone, Debug)]
 struct Searching {
     search: Search,

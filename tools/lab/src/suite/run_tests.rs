@@ -191,7 +191,7 @@ fn what_several_scenarios_answer_is_asked_after_the_last_of_them() {
             text.replace("['lookups-8']", "['soak']"),
             "s.toml:5: question.scenarios: this suite has no [[run]] of \"soak\"",
         ),
-        (text.replace("['lookups-8']", "[]"), "question.scenarios: name those that answer it"),
+        (text.replace("['lookups-8']", "[]"), "question.scenarios: name the scenarios that answer it"),
         (text.replace("text = 'second'", "words = 'second'"), "text is missing in [question]"),
     ] {
         let error = SuiteFile::parse("s.toml", &wrong, None).unwrap_err().to_string();

@@ -1,7 +1,7 @@
-//! Recorded or generated streams: requests about transfers in the order in which a hub accepts them.
+//! Recorded or generated streams: requests about transfers, in the order of their acceptance by a hub.
 //!
-//! An isolated stage is fed with a stream. It is read from a file ([`Stream::read`]), extracted from a hub's journal
-//! ([`Stream::record`]) or generated ([`Stream::generate`]).
+//! A stream is the input of an isolated stage. It is read from a file ([`Stream::read`]), extracted from a hub's
+//! journal ([`Stream::record`]) or generated ([`Stream::generate`]).
 
 mod file;
 
@@ -26,6 +26,7 @@ use crate::plan::stage::source::{BODY_BYTES_MIN, DFSPS_MAX};
 /// Maximum number of messages in a stream. A million of the usual size take 1.3 GB of memory.
 pub const MESSAGES_MAX: usize = 10_000_000;
 
+/// A request of a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
     pub kind: MessageKind,
@@ -41,13 +42,14 @@ pub struct Message {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StreamHeader {
     pub origin: String,
-    /// The participating DFSPs, in the order in which a hub must register them.
+    /// The participating DFSPs, in the order of their registration.
     pub dfsps: Vec<String>,
     pub currencies: Vec<String>,
     pub prepares: u64,
     pub fulfils: u64,
 }
 
+/// Requests in the order of their acceptance, and their header.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stream {
     pub header: StreamHeader,
@@ -59,13 +61,13 @@ pub struct Stream {
 pub enum StreamError {
     #[error("{path}: {source}")]
     Io { path: PathBuf, source: std::io::Error },
-    #[error("{path} is no sound recorded stream: {reason}; record or generate it again")]
+    #[error("{path} is not a valid recorded stream: {reason}; record or generate it again")]
     Damaged { path: PathBuf, reason: String },
     #[error(
         "{path} has stream format {found}; this upesi reads {FORMAT_VERSION}: record or generate it again"
     )]
     Version { path: PathBuf, found: u32 },
-    #[error("message {index} of the stream cannot be understood: {reason}")]
+    #[error("message {index} of the stream is not valid: {reason}")]
     Message { index: usize, reason: String },
     #[error("the stream holds {found} {what}, and {needed} are needed")]
     TooShort { what: String, found: usize, needed: usize },
@@ -175,7 +177,7 @@ impl Message {
         };
         let mut request = Request::new(Full::new(self.body.clone()));
         *request.method_mut() = method;
-        *request.uri_mut() = path.parse().map_err(|_| "the path is no URI".to_owned())?;
+        *request.uri_mut() = path.parse().map_err(|_| "the path is not a URI".to_owned())?;
         *request.headers_mut() = headers;
         Ok(request)
     }
@@ -190,7 +192,7 @@ impl Message {
     }
 }
 
-// Generated streams: the same for the same seed, in any number.
+// Generated streams. The same seed generates the same stream.
 
 /// Maximum length, in bytes: the longest packet has 32 KiB.
 const BODY_BYTES_MAX: usize = 32 * 1024;
@@ -203,6 +205,7 @@ const FIRST_MS: i64 = 1_767_225_600_000;
 const EXPIRES_MS: i64 = 4_070_908_800_000;
 const CURRENCY: &str = "XXX";
 
+/// The options of a generated stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GenerateOptions {
     pub transfers: usize,

@@ -1,4 +1,4 @@
-//! Whether a run's figures count: the gates that a run must pass beside its audit.
+//! Whether a run's figures are valid: the gates that a run must pass in addition to its audit.
 #![expect(clippy::float_arithmetic, reason = "shares of time; no money")]
 
 mod stage_ratios;
@@ -71,20 +71,20 @@ fn crowded(machine: &MachineResult) -> Option<String> {
     })
 }
 
-/// Whether the run had a disturbance that may be absent at a second try: the generator lagged, or other programs used
-/// the cores. A run whose audit failed shows a fault of the hub, and is not repeated until the fault disappears.
+/// Whether the run had a disturbance that a second run may not have: the generator lagged, or other programs used the
+/// cores. A run whose audit failed shows a fault of the hub. It is not repeated until the fault disappears.
 pub(crate) fn deserves_second_try(result: &LabResult) -> bool {
     let was_disturbed = result.schedule.is_some_and(|schedule| !schedule.valid)
         || result.machine.as_ref().and_then(disturbed).is_some();
     was_disturbed && result.audit.ok
 }
 
-/// Cores that hub and generator fill are their own condition, but the share of programs outside the run appears in no
-/// figure.
+/// The cores that hub and generator fill are a condition of the run. The share of programs outside the run appears in
+/// no figure.
 fn disturbed(machine: &MachineResult) -> Option<String> {
     let share = machine.other_programs_share.filter(|share| *share > OTHERS_SHARE_MAX)?;
     Some(format!(
-        "other programs {}: the figures are of what they left; stop them and measure again",
+        "other programs {}: the run had only the remaining time; stop them and measure again",
         taken(share)
     ))
 }

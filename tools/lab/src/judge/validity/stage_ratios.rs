@@ -1,5 +1,5 @@
-//! Compares the ratios of the counts of the hub's stages with the expected ratios, for each phase of an operation. In a
-//! window that counts, as many operations end as begin.
+//! Compares the ratios between the counts of the hub's stages with the expected ratios, for each phase of an operation.
+//! In a valid window, as many operations end as begin.
 #![expect(clippy::float_arithmetic, reason = "ratios of counts; no money")]
 
 use upesi_sim::{Flavour, Phase};
@@ -11,18 +11,18 @@ use crate::result::LabResult;
 
 /// Maximum deviation of a ratio from its expected value, as in Mojaloop's performance work.
 const TOLERANCE: f64 = 0.02;
-/// Number of operations that may be in progress beside those that the timeline saw.
+/// Number of operations in progress that the timeline may have missed.
 const UNSEEN: f64 = 10.0;
 /// The setting that sends payees a copy of their own answer: one more notification for each transfer.
 const PAYEE_CONFIRMATION: &str = "--set=hub.payee_confirmation=";
 
-/// The count of one stage divided by that of another.
+/// The count of one stage divided by the count of another.
 struct Ratio {
     stage: &'static str,
     per: &'static str,
     /// The right values.
     wanted: &'static [f64],
-    /// Whether failed operations may explain the difference, because they pass only the first stage.
+    /// Whether failed operations may explain the difference, because they reach only the first stage.
     is_before_failures: bool,
 }
 
@@ -278,7 +278,7 @@ moja_ml_notification_event_delivery_count{serviceName=\"x\",success=\"true\",des
     fn a_bulk_has_three_notifications() {
         let options = RunOptions { scenario: Scenario::Bulks, ..RunOptions::default() };
         assert_eq!(findings(&options, &transfers(30_000)), Vec::<String>::new());
-        assert_eq!(findings(&options, &transfers(20_000)).len(), 1, "the payee was not told what came of it");
+        assert_eq!(findings(&options, &transfers(20_000)).len(), 1, "the payee did not receive the outcome");
     }
 
     #[test]
@@ -289,7 +289,7 @@ moja_ml_notification_event_delivery_count{serviceName=\"x\",success=\"true\",des
         assert_eq!(
             found,
             ["2.000 notifications per prepare instead of 2.5: the window is not steady"],
-            "the FXP was not told"
+            "the FXP did not receive the outcome"
         );
         options.behaviour.flavour = Flavour::Reserved;
         assert_eq!(findings(&options, &transfers(30_000)), Vec::<String>::new());

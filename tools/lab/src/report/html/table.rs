@@ -6,7 +6,7 @@ use std::fmt::{Display, Write};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bar {
     pub ends: Option<(f64, f64)>,
-    /// The place of a line across it.
+    /// The place of a line across the bar.
     pub mark: Option<f64>,
     pub class: &'static str,
 }
@@ -84,8 +84,8 @@ impl Cell {
     }
 }
 
-/// A table with these headings. The first cell of a row is its heading. A row of one cell is a heading over the
-/// following rows. Empty without rows.
+/// A table with these headings. The first cell of a row is its heading. A row of one cell is a heading of the following
+/// rows. Without rows, the table is empty.
 pub(crate) fn table(head: &[&str], rows: impl IntoIterator<Item = Vec<Cell>>) -> Markup {
     let heading = |(index, heading): (usize, &&str)| match heading.split_once('…') {
         // The heading of a column of bars names the ends of the scale.
