@@ -1,7 +1,7 @@
-//! Pending answers by the path on which they will arrive: lookups, quotes, registrations.
+//! Pending answers by the path of their arrival: lookups, quotes, registrations.
 //!
 //! Several waiters may share a path, since lookups of the same party do. An answer then goes to the waiter with the
-//! answer's trace, else to the one that has waited longest.
+//! answer's trace. Without a match, it goes to the waiter that has waited longest.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -34,8 +34,8 @@ struct Paths {
     by_path: HashMap<String, Vec<Waiter>, foldhash::fast::RandomState>,
 }
 
-/// The answers that one DFSP waits for. Their number is bounded by the waiters: each removes its entry when it gives
-/// up.
+/// The answers that one DFSP waits for. Their number is bounded by the waiters: each removes its entry when it stops
+/// waiting.
 #[derive(Default)]
 pub(crate) struct Awaited(Mutex<Paths>);
 

@@ -2,8 +2,8 @@
 //!
 //! Transfers that the simulators originate carry `condition = SHA-256(preimage)` with `preimage = HMAC-SHA-256(secret,
 //! transfer id)`. So every simulator with the same secret can compute the preimage of every such transfer. Transfers
-//! that follow a quote carry the condition of the packet that the payee made. From the packet, the payee can compute
-//! the fulfilment again.
+//! after a quote carry the condition of the packet that the payee created. From the packet, the payee can compute the
+//! fulfilment again.
 
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};

@@ -22,9 +22,9 @@ pub enum ExchangeError {
     Repeated(u64),
     #[error("the callback carried error {0}")]
     Code(ErrorCode),
-    #[error("the callback said ABORTED")]
+    #[error("the callback reported ABORTED")]
     Aborted,
-    #[error("the callback cannot be understood")]
+    #[error("the callback cannot be parsed")]
     Unreadable,
     #[error("no callback in time")]
     Late,
@@ -111,14 +111,15 @@ pub struct PaymentFailure {
     pub error: ExchangeError,
 }
 
+/// The course of a payment.
 #[derive(Clone, Debug)]
 pub struct PaymentReport {
     pub number: u64,
     /// The id of its transfer, sent or not.
     pub transfer_id: TransferId,
     pub intended: Instant,
-    /// Time at which the callback of each finished phase arrived, by [`Phase`]. A phase starts at the end of the
-    /// previous one, and the first at `intended`. Phases that failed or were not reached have none.
+    /// Arrival time of the callback of each finished phase, by [`Phase`]. A phase starts at the end of the previous
+    /// one, and the first at `intended`. Phases that failed or were not reached have none.
     pub ends: [Option<Instant>; Phase::ALL.len()],
     /// Time of the end, with success or without.
     pub ended: Instant,

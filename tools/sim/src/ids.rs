@@ -34,7 +34,7 @@ pub(crate) fn fault_key(id: &TransferId) -> u64 {
 /// Numbers the orders of a simulator.
 #[derive(Debug)]
 pub(crate) struct Orders {
-    /// Keeps ids apart from those of other simulators.
+    /// Separates the ids of this simulator from the ids of others.
     pub nonce: u64,
     pub next: AtomicU64,
 }

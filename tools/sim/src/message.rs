@@ -104,7 +104,8 @@ fn common_headers(family: Family, source: &HeaderValue, at: Timestamp) -> Header
     headers
 }
 
-/// The body of a prepare. All prepares of a run share `terms`: amount, packet and the name of the condition.
+/// The body of a prepare. All prepares of a run share `terms`: the amount, the packet, and the name of the condition's
+/// member.
 pub(crate) fn prepare_body(
     id: &TransferId,
     payer: &FspId,
@@ -138,7 +139,7 @@ fn expiring(pieces: &[&[u8]], expiration: Timestamp) -> Bytes {
 }
 
 /// The part of a prepare, or of a bulk transfer's item, between the previous member and the condition's value. `name`
-/// is that of the amount.
+/// is the name of the amount's member.
 pub(crate) fn terms(name: &str, money: Money, packet: &str) -> Vec<u8> {
     let Money { amount, currency } = money;
     format!(
@@ -147,7 +148,8 @@ pub(crate) fn terms(name: &str, money: Money, packet: &str) -> Vec<u8> {
     .into_bytes()
 }
 
-/// The body of a `POST /fxTransfers`. All of a run share `terms`: both amounts and the name of the condition.
+/// The body of a `POST /fxTransfers`. All FX transfers of a run share `terms`: both amounts and the name of the
+/// condition's member.
 pub(crate) fn convert_body(
     id: &TransferId,
     transfer: &TransferId,
@@ -235,6 +237,7 @@ impl BulkText {
         self.push(&[id.to_string().as_bytes(), b"\",", &ABORT_BODY[1..]]);
     }
 
+    /// Ends the body.
     pub fn end(mut self) -> Bytes {
         self.body.extend_from_slice(b"]}");
         self.body.into()

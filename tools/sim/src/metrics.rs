@@ -24,7 +24,7 @@ use crate::counters::Counters;
 use crate::dfsp::Dfsp;
 use crate::message::{Family, TRACESTATE};
 
-/// Bounds in seconds: those of the hub under Mojaloop's names, and finer ones.
+/// Bounds in seconds: the hub's bounds under Mojaloop's names, and finer ones.
 const SECONDS: [f64; 12] = [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0];
 
 /// The role of an arriving message in its exchange.
@@ -87,9 +87,9 @@ impl SimMetrics {
     pub fn new() -> Self {
         let mut registry = Registry::default();
         let (ways, handling, calls) = (
-            "From a request to its arrival, from an answer to its arrival, from a request to its answer's arrival",
-            "From the head of a message that arrived to its HTTP answer",
-            "From a message that left to its HTTP answer, or to its failure",
+            "Time from sending a request or an answer to its arrival, and from sending a request to the arrival of its answer",
+            "Time from the head of a received message to the HTTP response",
+            "Time from sending a message to the HTTP response, or to its failure",
         );
         Self {
             ways: Histograms::register(&mut registry, "cbs_tx_cb_perf", ways),
@@ -154,10 +154,10 @@ struct Counted(Vec<(FspId, Counters)>);
 
 impl Collector for Counted {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
-        let help = "What a DFSP counted, under the names of GET /_sim/dfsps.";
+        let help = "Counters of a DFSP, under the names of GET /_sim/dfsps.";
         let mut family = encoder.encode_descriptor("upesi_sim_counted", help, None, MetricType::Counter)?;
         for (name, counters) in &self.0 {
-            // They are an object of numbers.
+            // The counters are an object of numbers.
             let Ok(serde_json::Value::Object(counters)) = serde_json::to_value(counters) else { continue };
             for (counter, count) in &counters {
                 let labels = [("dfsp", name.as_str()), ("counter", counter.as_str())];
@@ -169,9 +169,9 @@ impl Collector for Counted {
     }
 }
 
-/// Key of the time at which an exchange's request was sent, in milliseconds since 1970.
+/// Key for the sending time of an exchange's request, in milliseconds since 1970.
 const END_TO_END_START: &str = "tx_end2end_start_ts";
-/// Key of the time at which its answer was sent, in milliseconds since 1970.
+/// Key for the sending time of its answer, in milliseconds since 1970.
 const CALLBACK_START: &str = "tx_callback_start_ts";
 
 /// Maximum number of members in a list (W3C Trace Context §3.3.1.1).
@@ -199,9 +199,9 @@ pub(crate) fn leaving(headers: &HeaderMap, now: impl FnOnce() -> Timestamp) -> O
     Some(headers)
 }
 
-/// The list with the time at which the answer leaves; `None` if it contains no start of the exchange, or has no space.
-/// The new member is the last one, although the standard puts it first. Readers may expect the script's member where
-/// the script put it.
+/// The list with the sending time of the answer; `None` if it contains no start of the exchange, or has no space. The
+/// new member is the last one, although the standard puts it first: readers may expect the script's member at its old
+/// place.
 fn with_callback_start(list: &str, ms: i64) -> Option<String> {
     instant_ms(list, END_TO_END_START)?;
     let mut longer = String::with_capacity(list.len() + CALLBACK_START.len() + 24);
@@ -233,7 +233,8 @@ mod tests {
         }
     }
 
-    /// A quarter of a second after the answer left, half a second after the request did.
+    /// The message arrives a quarter of a second after the answer was sent, and half a second after the request was
+    /// sent.
     #[test]
     fn a_message_tells_how_long_it_and_its_exchange_took() {
         let metrics = SimMetrics::new();

@@ -1,5 +1,5 @@
-//! Amounts of money in bodies, and as DFSPs calculate with them: in the smallest unit of their currency. Rates are
-//! exact, in thousandths.
+//! Amounts of money in bodies, and the calculations of DFSPs in the smallest unit of their currency. Rates are exact,
+//! in thousandths.
 
 use std::io::Write as _;
 

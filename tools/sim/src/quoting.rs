@@ -1,4 +1,4 @@
-//! The payee's side of quotes: terms, and the packet from which the payee will answer the transfer.
+//! The payee's side of quotes: the terms, and the packet with the data for the fulfilment of the transfer.
 
 use std::io::Write as _;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ const QUOTE_LIFE_MS: i64 = 60_000;
 /// Maximum number of quotes in a bulk quote (FSPIOP API v1.1 §6.9.3.1).
 const BULK_QUOTES_MAX: usize = 1000;
 
-/// The members of a `POST /quotes` on which the terms depend, as they were received. Absent ones are empty.
+/// The members of a `POST /quotes` that determine the terms, as they were received. Absent ones are empty.
 #[derive(Clone, Copy, Debug, Default)]
 struct Question<'body> {
     quote_id: &'body [u8],
@@ -93,7 +93,7 @@ impl<'body> Question<'body> {
             }
         }
         json.push(b'}');
-        // The body was JSON and so UTF-8. Other bytes make a packet that nobody can use.
+        // The body was JSON and so UTF-8. If it was not, the packet is empty.
         String::from_utf8(json).unwrap_or_default()
     }
 }

@@ -18,7 +18,7 @@ use crate::settings::mix;
 
 /// Maximum number of parties in one batch. The API allows twice as many, but bodies should stay well below a mebibyte.
 pub const REGISTRATION_PARTIES_MAX: u64 = 5_000;
-/// Keeps the ids of registrations apart from those of transfers.
+/// Separates the ids of registrations from the ids of transfers.
 const REGISTRATIONS: u64 = 0x7265_6769;
 
 /// The content of the answer to a batch.

@@ -30,8 +30,8 @@ pub(crate) fn member<'body>(body: &'body [u8], name: &[u8]) -> Option<&'body [u8
     members(body).find(|(found, _)| *found == name).map(|(_, value)| value)
 }
 
-/// The members of the object in `body`: names without quotes, and raw values. Ends where the text is no longer an
-/// object.
+/// The members of the object in `body`: names without quotes, and raw values. Ends at the first byte that does not
+/// belong to an object.
 pub(crate) fn members(body: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
     let mut rest = body.trim_ascii_start().strip_prefix(b"{").unwrap_or_default();
     std::iter::from_fn(move || {

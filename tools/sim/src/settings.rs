@@ -3,7 +3,7 @@
 use clap::{Args, ValueEnum};
 use serde::{Deserialize, Serialize};
 
-/// A rate of a thousand in a thousand: the fault happens every time.
+/// A thousand per mille: the fault happens every time.
 pub const PER_MILLE_MAX: u16 = 1000;
 /// Longest artificial delay, in milliseconds.
 pub const DELAY_MS_MAX: u32 = 600_000;
@@ -71,7 +71,7 @@ pub struct DfspSettings {
     /// rounded to whole smallest units, in the DFSP's favour.
     #[arg(long, value_name = "RATE", default_value_t = FX_RATE_PER_MILLE_USUAL)]
     pub fx_rate_per_mille: u32,
-    /// Whether the DFSP claims every party in a lookup, instead of those that [`crate::owner_of`] assigns to it.
+    /// Whether the DFSP claims every party in a lookup, instead of its parties by [`crate::owner_of`].
     #[arg(long)]
     pub owns_every_party: bool,
 }
@@ -158,7 +158,7 @@ pub(crate) enum Fault {
     RepeatLater = 15,
 }
 
-/// Whether `fault` hits the message known by `key` under `seed`: a pure function, uniform over keys.
+/// Whether `fault` affects the message with this `key` under `seed`: a pure function, uniform over keys.
 pub(crate) fn hits(fault: Fault, per_mille: u16, seed: u64, key: u64) -> bool {
     if per_mille == 0 {
         return false;

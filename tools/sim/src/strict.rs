@@ -1,5 +1,5 @@
-//! A strict adapter's checks of a message's head, by the API's tables of headers (FSPIOP API v1.1 §3.2) and not by the
-//! hub's code: the hub must not send a message to a DFSP that it would reject from one.
+//! A strict adapter's checks of a message's head. They follow the API's tables of headers (FSPIOP API v1.1 §3.2) and
+//! not the hub's code: the hub must not send a message to a DFSP that it would reject from one.
 
 use upesi_http::{HeaderMap, Method, StatusCode, header};
 use upesi_types::{ErrorCode, Timestamp};
@@ -143,7 +143,7 @@ mod tests {
 
     const ID: &str = "5b1c7d0e-2f34-4a6b-9c8d-0e1f2a3b4c5d";
 
-    /// Judges the head of a sound message with changes: `-name` removes a header, `name=value` sets it.
+    /// Judges a valid message's head with changes: `-name` removes a header, `name=value` sets it.
     fn judge(method: Method, family: Family, changes: &[&str]) -> Result<(), Flaw> {
         let media = format!("application/vnd.interoperability.{}+json;version=1.1", family.as_str());
         let path = match method {

@@ -107,7 +107,7 @@ async fn payees_answer_late_twice_in_part_wrongly_and_never() {
     assert_eq!(
         world.simulator.counters().wrong_fulfilments_received,
         ITEMS,
-        "nobody between them has looked"
+        "no hub between them verifies it"
     );
     all(DfspSettings { duplicate_per_mille: 1000, ..plain });
     assert_eq!(send(&world, &originator, 5, PATIENCE).await, Some(Outcome::Committed));

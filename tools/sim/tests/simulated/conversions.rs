@@ -90,7 +90,7 @@ async fn fxps_answer_late_twice_wrong_and_never() {
     assert_eq!(world.simulator.counters().wrong_fulfilments_received, 0);
     all(DfspSettings { wrong_fulfilment_per_mille: 1000, ..plain });
     assert_eq!(convert(&world, &originator, 3, PATIENCE).await, Some(true));
-    assert_eq!(world.simulator.counters().wrong_fulfilments_received, 1, "nobody between them has looked");
+    assert_eq!(world.simulator.counters().wrong_fulfilments_received, 1, "no hub between them verifies it");
     all(DfspSettings { duplicate_per_mille: 1000, ..plain });
     assert_eq!(convert(&world, &originator, 4, PATIENCE).await, Some(true));
     world.until("the second answer", |sim| sim.counters().callbacks_informative == 1).await;
@@ -107,7 +107,7 @@ async fn a_conversion_that_does_not_end_as_its_transfer_is_a_contradiction() {
     let (world, originator) = conversion_world(DfspSettings::default());
     for (number, said, contradictions) in [
         (1, r#"{"conversionState":"COMMITTED"}"#, 0),
-        // The transfer is committed, and its FXP is told that its FX transfer was aborted.
+        // The transfer is committed, and its FXP receives the message that its FX transfer was aborted.
         (2, r#"{"conversionState":"ABORTED"}"#, 1),
     ] {
         assert_eq!(convert(&world, &originator, number, PATIENCE).await, Some(true));

@@ -134,7 +134,7 @@ async fn orders_that_cannot_be_read_send_nothing() {
         ("/dfsp-1/payments", change("amount", json!(1)), "expected a string"),
         ("/dfsp-1/payments", change("amount", json!("0")), "amount must be a positive decimal"),
         ("/dfsp-1/payments", change("amount", json!("1.23456")), "amount must be a positive decimal"),
-        ("/dfsp-1/payments", change("currency", json!("kes")), "kes is no ISO 4217 code"),
+        ("/dfsp-1/payments", change("currency", json!("kes")), "kes is not an ISO 4217 code"),
         (
             "/dfsp-1/payments",
             change("to", json!({"idType": "MSISDN", "idValue": ""})),
