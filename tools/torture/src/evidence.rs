@@ -1,5 +1,5 @@
-//! The evidence: one JSON file for each trial, to which every run adds. Other programs hand in their counts, and are
-//! treated like trials.
+//! The evidence: one JSON file for each trial. Every run adds to it. The counts of other programs are treated like
+//! trials.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -21,12 +21,13 @@ pub struct Subject {
     pub command: String,
 }
 
+/// The contents of a trial's file of evidence.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TrialEvidence {
     pub name: String,
     pub what: String,
     pub command: String,
-    /// The count that `make torture` aims at.
+    /// The count that `make torture` aims for.
     pub goal: u64,
     pub count: u64,
     pub violations: u64,
@@ -52,6 +53,7 @@ pub struct Run {
     pub violated: Vec<Violation>,
 }
 
+/// A broken promise.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Violation {
     pub seed: u64,
@@ -59,7 +61,7 @@ pub struct Violation {
 }
 
 impl TrialEvidence {
-    /// Reads a trial's evidence from a directory; empty if there is no file.
+    /// Reads a trial's evidence from a directory; empty without a file.
     pub fn read(directory: &Path, name: &str) -> Result<Self, EvidenceError> {
         Ok(read_file(directory, name)?.unwrap_or_default())
     }
@@ -80,7 +82,7 @@ impl TrialEvidence {
         self.runs.iter().map(|run| run.to).max().unwrap_or(0)
     }
 
-    /// The count of the runs after the last one with a finding; `None` if there was never one.
+    /// The count of the runs after the last one with a violation; `None` if there was never one.
     pub fn clean_since(&self) -> Option<u64> {
         let last = self.runs.iter().rposition(|run| run.violations > 0)?;
         Some(self.runs[last + 1..].iter().map(|run| run.count).sum())
@@ -140,7 +142,7 @@ fn merged(mut ranges: Vec<[u64; 2]>) -> Vec<[u64; 2]> {
 pub fn subjects() -> [Subject; 1] {
     [Subject {
         name: "fuzz",
-        what: "inputs chosen by a fuzzer, which every parser refuses in order or understands",
+        what: "inputs chosen by a fuzzer, which every parser accepts or rejects correctly",
         goal: 500_000_000,
         command: "make fuzz".to_owned(),
     }]
@@ -150,7 +152,7 @@ pub fn subjects() -> [Subject; 1] {
 #[derive(Clone, Debug, Default)]
 pub struct Report {
     pub seed: u64,
-    /// How it was built, and what drove it.
+    /// The build of the program, and the program that chose its inputs.
     pub build: String,
     pub duration_s: u64,
     pub counts: BTreeMap<String, u64>,
@@ -162,6 +164,7 @@ pub fn next_seed(directory: &Path, subject: &Subject) -> Result<u64, EvidenceErr
     Ok(TrialEvidence::read(directory, subject.name)?.next_seed().max(1))
 }
 
+/// Adds a program's report to its evidence. Fails if the file cannot be read or written.
 pub fn note(directory: &Path, subject: &Subject, report: Report) -> Result<(), EvidenceError> {
     let seed = report.seed;
     let violated = report.violations.into_iter().map(|message| Violation { seed, message });

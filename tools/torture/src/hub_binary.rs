@@ -7,17 +7,17 @@ use std::sync::OnceLock;
 static NAMED: OnceLock<PathBuf> = OnceLock::new();
 static BUILT: OnceLock<Result<PathBuf, String>> = OnceLock::new();
 
-/// Names the program to run; the first call wins. Fails if there is no such file.
+/// Names the program to run; the first call wins. Fails if the file does not exist.
 pub fn name(path: &Path) -> Result<(), String> {
     let path = std::path::absolute(path).map_err(|error| format!("{}: {error}", path.display()))?;
     if !path.is_file() {
-        return Err(format!("there is no {}: `make build` makes target/release/upesi", path.display()));
+        return Err(format!("{} does not exist: `make build` creates target/release/upesi", path.display()));
     }
     let _ = NAMED.set(path);
     Ok(())
 }
 
-/// The program that was named, here or by `UPESI_BINARY`. Without one, Cargo builds that of this checkout, in release
+/// The program that was named, here or by `UPESI_BINARY`. Without one, Cargo builds it from this checkout, in release
 /// mode if this program is a release build. Fails with a message if it cannot be built.
 pub fn get() -> Result<PathBuf, String> {
     if let (None, Some(path)) = (NAMED.get(), std::env::var_os("UPESI_BINARY")) {

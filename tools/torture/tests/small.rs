@@ -14,7 +14,7 @@ use upesi_torture::trials::{Judgement, Tables};
 fn reach(name: &str, count: u64, jobs: usize) -> Outcome {
     let trial = trials::named(name).expect("a trial");
     let plan = Plan { from: Some(0), count, jobs, ..Plan::default() };
-    let outcome = run(trial, &plan).expect("there is no report to be read");
+    let outcome = run(trial, &plan).expect("a plan without a report cannot fail");
     assert!(outcome.violations.is_empty(), "{:#?}", outcome.violations);
     assert!(outcome.tally.units() >= count);
     outcome
@@ -155,7 +155,7 @@ fn judge_tables(tables: Tables) {
         std::fs::write(rotten.join(file), bytes).expect("a file");
         detected += u32::from(judged(&rotten) == Some(i32::from(Judgement::Detected.code())));
     }
-    assert!(detected > 0, "{tables:?}: of {files:?} nothing that rotted was told");
+    assert!(detected > 0, "{tables:?}: no damage was detected in {files:?}");
     assert_eq!(judged(&whole), Some(i32::from(Judgement::Harmless.code())), "{tables:?}");
 }
 

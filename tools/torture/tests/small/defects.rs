@@ -155,7 +155,7 @@ fn an_archive_that_fails_is_the_reason_of_the_end() {
         block_on(async {
             let (engine, handle) =
                 Engine::start(options, EngineMetrics::default(), Box::new(NoEffects)).expect("starts");
-            // It may stop during the onboarding.
+            // The hub may stop during the onboarding.
             let mut answer = onboard(&handle).await;
             let mut number = 0;
             while answer.is_ok() {
