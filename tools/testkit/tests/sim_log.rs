@@ -173,7 +173,7 @@ fn an_engine_that_was_superseded_answers_nothing_more() {
         [two.amount_of(1), two.amount_of(2), two.amount_of(3)],
         [Some(amount("12.5")), Some(amount("30")), None]
     );
-    // It returns by its own claim, and then the other node may no longer append.
+    // The node returns with its own claim, and then the other node may no longer append.
     one.start(&log, EngineOptions::new("simulated")).unwrap();
     assert_eq!(one.amount_of(2), Some(amount("30")));
     assert_eq!(two.prepare(4, "50"), Err(SubmitError::Stopped));

@@ -78,7 +78,7 @@ fn what_an_event_leaves_is_what_the_next_one_finds() {
         let text = written(seed, &plan, first..first + 300);
         let events = text.lines().filter(|line| line.starts_with("event ")).count() as u64;
         assert!(events > 30, "seed {seed} has only {events} events");
-        // After the first event, halfway and at the end, the state equals that of a stepper that starts there.
+        // After the first event, halfway and at the end, the state equals the state of a stepper that starts there.
         for next in [first + 1, first + events / 2, first + events] {
             let (so_far, _) = text.split_once(&format!("\nevent {next}:")).unwrap_or((text.as_str(), ""));
             let found = Stepper::at(seed, plan.clone(), next);
