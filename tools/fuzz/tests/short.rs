@@ -54,7 +54,7 @@ every_target!(
 
 fn setting(name: &str, default: u64) -> u64 {
     std::env::var(name)
-        .map_or(default, |text| text.parse().unwrap_or_else(|_| panic!("{name}={text} is no number")))
+        .map_or(default, |text| text.parse().unwrap_or_else(|_| panic!("{name}={text} is not a number")))
 }
 
 /// The inputs that broke a target once, in the order of their names.
@@ -116,7 +116,7 @@ fn what_is_kept_belongs_to_a_target() {
 fn a_broken_promise_is_noticed() {
     let broken = Target {
         name: "broken",
-        promise: "there is no second brace",
+        promise: "an input has no second brace",
         run: |input| assert!(input.iter().filter(|byte| **byte == b'{').count() < 2),
         seeds: || vec![b"{}".to_vec()],
         inputs: 1_000,

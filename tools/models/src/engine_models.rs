@@ -1,7 +1,7 @@
 //! Models of the data that the engine, its edges and its archivist pass to each other.
 
-/// The queue between the edges and the engine: no submission is lost, and no thread waits for a submission that is
-/// there.
+/// The queue between the edges and the engine: no submission is lost, and no thread waits for a submission that has
+/// arrived.
 mod queue_model {
     use std::collections::VecDeque;
     use std::sync::{Arc, Mutex, PoisonError};
@@ -36,7 +36,7 @@ mod queue_model {
                 match submission {
                     Submission::Question(question) => drop(question(&ledger)),
                     Submission::Quiet(_) | Submission::Command { .. } => {
-                        unreachable!("nobody submits one here")
+                        unreachable!("this model submits none")
                     }
                 }
             }
@@ -114,7 +114,7 @@ mod queue_model {
             let of_consumer = Arc::clone(&queue);
             let consumer = loom::thread::spawn(move || of_consumer.take_all(&mut VecDeque::new(), FOR_EVER));
             queue.nudge();
-            assert!(consumer.join().unwrap(), "a nudge closes nothing");
+            assert!(consumer.join().unwrap(), "a nudge must not close the queue");
         });
     }
 
@@ -182,7 +182,7 @@ mod progress_model {
                     let mut seq = 0;
                     loop {
                         let (goal, is_last) = of_archivist.wait_for_more(seq);
-                        assert!(goal > seq || is_last, "woken for nothing");
+                        assert!(goal > seq || is_last, "woken without a reason");
                         seq = goal;
                         of_archivist.publish(seq);
                         if is_last {
@@ -219,14 +219,14 @@ mod progress_model {
             let of_archivist = Arc::clone(&progress);
             let archivist = loom::thread::spawn(move || (1..=3).for_each(|seq| of_archivist.publish(seq)));
             let (epoch, watermark) = progress.epoch_and_watermark();
-            assert!(watermark <= epoch + 1, "record {watermark} is of a later epoch than {epoch}");
+            assert!(watermark <= epoch + 1, "record {watermark} belongs to a later epoch than {epoch}");
             archivist.join().unwrap();
         });
     }
 
     /// A transfer that finished with record 2 is in memory. The archivist puts it into the archive and continues. A
-    /// client looks for it in the archive and then submits. The only assumption is that writes before a publication are
-    /// visible after it. The engine forgets all that it may, and must then not decide on a lookup that found nothing.
+    /// client looks it up in the archive and then submits. The only assumption is that writes before a publication are
+    /// visible after it. The engine forgets all that it may. Then it must not decide on a lookup that found nothing.
     #[test]
     fn what_memory_forgot_a_look_up_has_found() {
         const RECORD: u64 = 2;
@@ -254,7 +254,7 @@ mod progress_model {
 
             let (mut eviction, mut forgotten_to) = (Eviction::default(), 0);
             for _ in 0..3 {
-                // The order of an engine's turn: take queued submissions, forget what is allowed, decide.
+                // The order of an engine's turn: take queued submissions, forget transfers, decide.
                 let submission = submitted.lock().unwrap().take();
                 if let Some(due) = eviction.due(&progress) {
                     forgotten_to = due.forget_to;
@@ -263,7 +263,7 @@ mod progress_model {
                     let is_known = forgotten_to < RECORD || is_found || eviction.outdates(epoch);
                     assert!(
                         is_known,
-                        "the transfer is in nobody's sight: looked up in epoch {epoch}, {eviction:?}"
+                        "the transfer is found neither in memory nor in the archive: looked up in epoch {epoch}, {eviction:?}"
                     );
                 }
             }
@@ -273,7 +273,8 @@ mod progress_model {
     }
 }
 
-/// The last durable record: a follower that waits for the next one wakes when it is published, and at the close.
+/// The last durable record: a follower that waits for the next one wakes when it is published, and when the log is
+/// closed.
 mod durable_seq_model {
     use std::sync::Arc;
 
@@ -284,7 +285,7 @@ mod durable_seq_model {
     fn follow(durable: &DurableSeq) -> u64 {
         let mut seen = 0;
         while let Some(reached) = durable.wait_past(seen) {
-            assert!(reached > seen, "a record is durable once");
+            assert!(reached > seen, "a follower sees each record once");
             seen = reached;
         }
         seen
@@ -354,7 +355,7 @@ mod reply_batcher_model {
         push_with_callbacks(batcher, batch.into_iter().map(|to| (to, None)));
     }
 
-    /// Pushes replies, some of which hold callbacks back.
+    /// Pushes replies. Some of them hold callbacks back.
     fn push_with_callbacks(
         batcher: &ReplyBatcher,
         batch: impl Iterator<Item = (oneshot::Sender<Answer>, Option<Held>)>,
@@ -418,8 +419,8 @@ mod reply_batcher_model {
         });
     }
 
-    /// The answer comes first and its callback after it. A callback that a reply holds back is released once, with or
-    /// after that reply, and never before.
+    /// The answer comes first and its callback after it. A callback that a reply holds back is released once, with that
+    /// reply or after it, and never before.
     #[test]
     fn no_callback_goes_before_its_reply_is_sent() {
         check(3, || {

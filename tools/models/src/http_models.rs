@@ -1,6 +1,6 @@
 //! Models of the server's connection state.
 
-/// The count of open connections: a thread that waits for the last close learns of it, and sees the effects of all
+/// The count of open connections: a thread that waits for the last close is woken, and sees the effects of all
 /// connections.
 mod open_connections_model {
     use std::sync::Arc;
@@ -11,7 +11,7 @@ mod open_connections_model {
     use crate::check;
     use crate::open_connections::OpenConnections;
 
-    /// Effects of closing connections, which are ordered only by the count of connections.
+    /// Effects of closing connections. Only the count of connections orders them.
     struct Server {
         open: Arc<OpenConnections>,
         served: AtomicUsize,
@@ -31,7 +31,7 @@ mod open_connections_model {
             })
         }
 
-        /// Ends only if all connections close and report it: Loom reports a thread whose wake-up was forgotten.
+        /// Ends only if all connections close and report it: Loom reports a thread that is never woken.
         fn wait(&self) -> usize {
             loom::future::block_on(self.open.all_closed());
             self.served.load(Ordering::Relaxed)
@@ -93,11 +93,11 @@ mod supervision_model {
             let connection = supervisor.watch(1, None, None);
             let of_operator = Arc::clone(&supervisor);
             let operator = loom::thread::spawn(move || of_operator.finish_all());
-            // Ends only if the order comes: Loom reports a thread whose wake-up was forgotten.
+            // Ends only if the order comes: Loom reports a thread that is never woken.
             assert_eq!(wait_for_order(&connection.0), Order::Finish);
             operator.join().unwrap();
             drop(connection);
-            assert!(supervisor.sweep(), "it has ended, and is forgotten");
+            assert!(supervisor.sweep(), "an ended connection must be removed");
         });
     }
 
@@ -111,7 +111,7 @@ mod supervision_model {
             assert_eq!(wait_for_order(&connection.0), Order::Finish);
             operator.join().unwrap();
             drop(connection);
-            assert!(supervisor.sweep(), "it has ended, and is forgotten");
+            assert!(supervisor.sweep(), "an ended connection must be removed");
         });
     }
 
@@ -124,7 +124,7 @@ mod supervision_model {
             let accepting = loom::thread::spawn(move || watched.make_way(Order::Abort));
             drop(connection);
             accepting.join().unwrap();
-            assert_eq!(supervisor.leaving(), 0, "nobody is leaving any more");
+            assert_eq!(supervisor.leaving(), 0, "no connection is leaving");
         });
     }
 

@@ -1,7 +1,7 @@
 //! Models of the data that tables keep in memory.
 
-/// The archive's filter: it is checked without a lock while it takes ids and grows, and it is never wrong about an id
-/// that it contains.
+/// The archive's filter: threads check it without a lock while it accepts ids and grows, and it always finds an id that
+/// it contains.
 mod filter_model {
     use std::sync::Arc;
     use std::sync::atomic::Ordering;
@@ -66,7 +66,7 @@ mod resident_model {
     use crate::check;
     use crate::resident::{Found, Resident};
 
-    /// These keys happen to be in different shards.
+    /// Two keys in different shards.
     const KEYS: [&[u8]; 2] = [b"0", b"1"];
     const ROOMY: u64 = 1 << 20;
 
@@ -98,13 +98,10 @@ mod resident_model {
                 of_writer.completed();
             });
             for key in KEYS {
-                assert!(
-                    matches!(known(&resident, key), None | Some(Some(1))),
-                    "a key is there and is not found"
-                );
+                assert!(matches!(known(&resident, key), None | Some(Some(1))), "a present key is not found");
             }
             writer.join().unwrap();
-            assert_eq!(known(&resident, KEYS[0]), None, "what was given up stays so");
+            assert_eq!(known(&resident, KEYS[0]), None, "a key that was given up stays unknown");
         });
     }
 
@@ -128,7 +125,7 @@ mod resident_model {
                 None => {}
                 Some(Some(number)) => assert!(number >= told, "{number} after {told}"),
                 Some(None) => {
-                    assert!(shown.load(Ordering::Relaxed) >= 2, "gone before it was removed");
+                    assert!(shown.load(Ordering::Relaxed) >= 2, "missing before it was removed");
                 }
             }
             writer.join().unwrap();
@@ -147,10 +144,7 @@ mod resident_model {
             let writer = loom::thread::spawn(move || {
                 (14..20_u8).for_each(|key| of_writer.set(&[key], Some(&value(1))));
             });
-            assert!(
-                matches!(known(&resident, &[0]), None | Some(Some(1))),
-                "a key is there and is not found"
-            );
+            assert!(matches!(known(&resident, &[0]), None | Some(Some(1))), "a present key is not found");
             writer.join().unwrap();
             assert!(!resident.is_complete());
             assert_eq!((known(&resident, &[0]), resident.bytes()), (None, 0));

@@ -39,11 +39,10 @@ impl Program {
     }
 }
 
-/// Builds the programs that `cargo test` builds for these arguments, and lists them; `None` if they are not built
-/// before the end. Cargo prints its messages.
+/// Builds the programs that `cargo test` builds for these arguments, and lists them. Returns `None` if the build does
+/// not finish before `end`. Cargo prints its messages.
 ///
-/// # Errors
-/// If the build fails.
+/// # Errors If the build fails.
 pub fn build(selection: &[&str], end: Option<Instant>) -> Result<Option<Vec<Program>>, String> {
     let mark = format!("{}-build", std::process::id());
     let arguments = ["test", "--locked", "--no-run", "--message-format=json-render-diagnostics"];
@@ -60,7 +59,7 @@ pub fn build(selection: &[&str], end: Option<Instant>) -> Result<Option<Vec<Prog
             break status;
         }
         if end.is_some_and(|end| Instant::now() > end) {
-            // The crates that are complete need not be built again.
+            // Complete crates need not be built again.
             hang::kill(&mark);
             let _ = child.wait();
             return Ok(None);

@@ -146,7 +146,7 @@ fn an_arrow_against_the_order_is_named_with_its_line_and_modules() {
         imports::against_order(&graph, &order_of(&["high", "old"])),
         [
             "a/README.md: the order of modules lacks low",
-            "a/README.md: the order of modules names old, which is no module"
+            "a/README.md: the order of modules names old, which is not a module"
         ]
     );
 }
@@ -215,9 +215,9 @@ fn an_exception_can_only_shrink() {
     );
     assert_eq!(
         cycles_of(&["b", "a"], &[("one", 3)]),
-        ["one has no large cycle of imports any more: remove its exception"]
+        ["one no longer has a large cycle of imports: remove its exception"]
     );
-    assert_eq!(cycles_of(&[""], &[("two", 3)]), ["two has an exception and is no crate"]);
+    assert_eq!(cycles_of(&[""], &[("two", 3)]), ["two has an exception, but it is not a crate"]);
     assert_eq!(cycles_of(&["b", "c", "d", "a"], &[("one", 3)]).len(), 1);
 }
 

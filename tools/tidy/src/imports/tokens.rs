@@ -44,8 +44,7 @@ pub struct Content {
 
 /// Reads a source file.
 ///
-/// # Panics
-/// If it is no Rust.
+/// # Panics If it is not valid Rust.
 pub fn read(text: &str) -> Content {
     let mut content = Content::default();
     let tokens: TokenStream = text.parse().unwrap_or_else(|error| panic!("{error}"));
@@ -62,13 +61,13 @@ impl Content {
     /// Adds the tokens of a block. `is_of_module` is false inside of functions, types and macros.
     fn add(&mut self, tokens: TokenStream, is_of_module: bool) {
         let mut tokens = tokens.into_iter().peekable();
-        // Attributes since the last token that was none.
+        // Attributes since the last token that was not one.
         let mut attributes: Vec<Group> = Vec::new();
         // Number of colons directly before the token.
         let mut colons = 0;
         while let Some(token) = tokens.next() {
             if is_punct(&token, '#') {
-                // A test file that is one as a whole says so at its beginning.
+                // A file of tests has the attribute at its beginning.
                 let is_inner = tokens.next_if(|next| is_punct(next, '!')).is_some();
                 if let Some(TokenTree::Group(group)) =
                     tokens.next_if(|next| group_of(next, Delimiter::Bracket))
