@@ -37,14 +37,14 @@ def is_well(number):
 
 
 def wait_until(what, is_so):
-    """The seconds until it is so."""
+    """Waits until the condition is true. Returns the seconds."""
     begun = time.monotonic()
     while True:
         with contextlib.suppress(OSError):
             if is_so():
                 return time.monotonic() - begun
         if time.monotonic() > begun + DEADLINE_S:
-            sys.exit(f"{what}: not after {DEADLINE_S} s")
+            sys.exit(f"{what}: still not the case after {DEADLINE_S} s")
         time.sleep(0.1)
 
 
@@ -73,7 +73,7 @@ class Brokers:
 
 
 class Hubs:
-    """Processes of hubs with directories of their own, which end with this."""
+    """Processes of hubs, each with its own directory. They end with this object."""
 
     def __init__(self, upesi):
         self.upesi, self.processes = upesi, {}
@@ -101,28 +101,28 @@ class Hubs:
         process.wait()
 
     def begin_alone(self):
-        """Starts a hub without a cluster."""
+        """Starts a standalone hub."""
         self.start(0, {})
         wait_until("the hub serves", lambda: is_well(0))
 
     def begin(self, brokers, roles):
-        """Starts a node for each of `roles`, which says whether it delivers callbacks; the first one leads."""
+        """Starts a node for each of `roles`: whether it delivers callbacks. The first node becomes leader."""
         self.settings = dict(nodes(self.space.name, brokers, roles))
         create = [self.upesi, "cluster", "create-topic", *as_arguments(self.settings[0])]
         subprocess.run(create, check=True, stdout=subprocess.DEVNULL)
         for number, of_node in self.settings.items():
             self.start(number, of_node)
-            wait_until(f"node {number} is there", lambda: is_well(number))
+            wait_until(f"node {number} serves", lambda: is_well(number))
 
     def begin_load(self, edge, leader, *arguments):
-        """Begins to load one node: the process, and where its result will be."""
+        """Begins to load one node. Returns the process and the path of its result."""
         result = self.space / "result"
         command = [self.upesi, "lab", "run", "transfers", *map(str, arguments), "--target", f"http://127.0.0.1:{port(edge)}",
                    "--admin", f"http://127.0.0.1:{port(leader) + 1}", "--out", result]
         return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL), result / "result.json"
 
     def load(self, edge, leader, *arguments):
-        """Loads one node; what the lab found, and the CPU time of each hub per transfer, in microseconds."""
+        """Loads one node. Returns the lab's result, and the CPU time of each hub per transfer, in microseconds."""
         before = {number: cpu_s(process.pid) for number, process in self.processes.items()}
         process, result = self.begin_load(edge, leader, *arguments)
         process.wait()
@@ -138,7 +138,7 @@ def as_arguments(settings):
 
 
 def nodes(topic, brokers, roles):
-    """Settings of nodes; each of `roles` may deliver callbacks or not."""
+    """Settings of nodes, one for each of `roles`: whether it may deliver callbacks."""
     cluster = os.urandom(16).hex()
     places = ",".join(f"{number}=127.0.0.1:{port(number) + 2}" for number in range(len(roles)))
     for number, delivers in enumerate(roles):
