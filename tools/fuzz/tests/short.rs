@@ -3,7 +3,6 @@
 //!
 //! Every machine uses the same inputs. `UPESI_FUZZ_SEED=2` draws others, `UPESI_FUZZ_TIMES=100` draws a hundred times
 //! as many. An input that breaks a target is kept, and printed with the command that repeats it.
-#![allow(missing_docs)]
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;

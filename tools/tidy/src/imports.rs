@@ -6,7 +6,7 @@
 //! - A module is a file. The uses of an inline `mod` count for its file.
 //! - Tests do not count: items under `#[cfg(test)]`, and files of `mod`s under it.
 //! - An import through a re-export leads to the module that defines the item. If no module of the crate defines a name
-//! in its text (for example, a macro defines it), the arrow leads to the module where the search ends.
+//!   in its text (for example, a macro defines it), the arrow leads to the module where the search ends.
 //! - A module and the modules below it have no arrows between them, because the one contains the others.
 //!
 //! A README in a crate's folder, or in a folder of its modules, can declare the order of the modules beside each other:
@@ -14,7 +14,7 @@
 
 mod cycles;
 mod graph;
-mod tokens;
+pub(crate) mod tokens;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -31,6 +31,7 @@ pub struct SuiteArguments {
     pub json: bool,
 }
 
+/// Runs the suite, and prints the results. Fails with 1 if a run did not pass.
 pub fn run(arguments: &SuiteArguments) -> Outcome {
     let mut suite = SuiteFile::named(&arguments.suite)?;
     let target = arguments.target.hub();

@@ -46,6 +46,7 @@ const FILE_BYTES_MAX: u64 = 1 << 20;
 /// Maximum number of repetitions of a scenario, and of a suite.
 pub const REPETITIONS_MAX: usize = 50;
 
+/// A mistake in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mistake {
     /// Its line, from 1; 0 for the file as a whole.
@@ -154,6 +155,7 @@ pub struct ScenarioFile {
 }
 
 impl ScenarioFile {
+    /// A built-in scenario by its name; `None` if there is none.
     pub fn builtin(name: &str) -> Option<Result<Self, PlanError>> {
         let (name, text) = SCENARIOS.iter().find(|(known, _)| *known == name)?;
         Some(Self::parse(name, text))

@@ -235,16 +235,16 @@ fn next_segment(tokens: &mut Tokens) -> Option<String> {
     Some(name.to_string())
 }
 
-fn is_punct(token: &TokenTree, wanted: char) -> bool {
+pub(crate) fn is_punct(token: &TokenTree, wanted: char) -> bool {
     matches!(token, TokenTree::Punct(punct) if punct.as_char() == wanted)
 }
 
-fn group_of(token: &TokenTree, delimiter: Delimiter) -> bool {
+pub(crate) fn group_of(token: &TokenTree, delimiter: Delimiter) -> bool {
     matches!(token, TokenTree::Group(group) if group.delimiter() == delimiter)
 }
 
 /// Whether an attribute is `#[cfg(test)]`, `#[cfg(all(test, …))]`, `#[test]` or `#[cfg(doc)]`.
-fn is_of_tests(attribute: &Group) -> bool {
+pub(crate) fn is_of_tests(attribute: &Group) -> bool {
     let mut tokens = attribute.stream().into_iter();
     match (tokens.next(), tokens.next()) {
         (Some(TokenTree::Ident(name)), None) => name == "test",
