@@ -158,7 +158,7 @@ pub struct ProcessRow {
     /// Involuntary context switches of its threads, which lost the core; absent in the same cases.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub context_switches_involuntary: Option<u64>,
-    /// The part of its threads' busy time that they waited for a core; absent if the kernel does not report it.
+    /// The part of its threads' busy time that was spent waiting for a core; absent if the kernel does not report it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub waited_share: Option<f64>,
 }
