@@ -164,7 +164,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_read_exactly_from_their_text() {
+    fn amounts_are_read_exactly() {
         let units = |json: &'static str| {
             serde_json::from_str::<Vec<PositionRow>>(json).map(|rows| rows[0].value.0.units()).ok()
         };

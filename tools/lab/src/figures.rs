@@ -122,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn figures_have_grouped_digits_and_a_unit_that_suits() {
+    fn figures_have_grouped_digits_and_a_suitable_unit() {
         for (value, expected) in [
             (0.0, "0"),
             (1.234, "1.23"),

@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_filled_directory_is_sound_and_can_be_filled_again() {
+    fn filled_directory_passes_the_audit_and_can_be_filled_again() {
         let directory = tempfile::tempdir().unwrap();
         let data = directory.path().join("data");
         let arguments =
@@ -136,7 +136,7 @@ mod tests {
 
     /// Without a snapshot in between, the replay after a crash contains both transfers with this id.
     #[test]
-    fn an_id_whose_transfer_has_left_may_come_again_and_survives_a_crash() {
+    fn id_of_a_removed_transfer_can_be_used_again_across_a_crash() {
         let directory = tempfile::tempdir().unwrap();
         let (data, copy) = (directory.path().join("data"), directory.path().join("copy"));
         let options = EngineOptions {

@@ -40,7 +40,7 @@ async fn transfers_and_whole_payments_pass_through_the_forwarder() {
 }
 
 #[tokio::test]
-async fn they_pass_by_mutual_tls_with_signatures_which_it_verifies() {
+async fn forwarder_with_mutual_tls_verifies_signatures() {
     let directory = tempfile::tempdir().unwrap();
     let names = ["dfsp-1", "dfsp-2", "dfsp-3"].map(str::to_owned);
     pay(Some(Trial::make(directory.path(), &names, &["127.0.0.1"], present_s()).unwrap())).await;
@@ -120,7 +120,7 @@ async fn pay(trial: Option<Trial>) {
 }
 
 #[test]
-fn errors_come_back_through_the_forwarder() {
+fn errors_are_forwarded_to_the_sender() {
     let (sims, forwarders) = (Workers::start(1, "sim").unwrap(), Workers::start(1, "forwarder").unwrap());
     let address = free_address();
     let mut config = SimConfig::new(2, Upstream::Hub(format!("http://{address}")));
@@ -144,7 +144,7 @@ fn errors_come_back_through_the_forwarder() {
 }
 
 #[test]
-fn a_port_in_use_and_a_bad_route_are_named() {
+fn port_in_use_and_bad_route_are_reported() {
     let workers = Workers::start(1, "forwarder").unwrap();
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let error =

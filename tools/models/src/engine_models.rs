@@ -48,7 +48,7 @@ mod queue_model {
     }
 
     #[test]
-    fn all_is_taken_and_of_each_producer_in_order() {
+    fn queue_keeps_all_submissions_and_the_order_of_each_producer() {
         check(3, || {
             let (queue, taken) = (Arc::new(Queue::new(8)), Taken::default());
             let producer = |numbers: [u32; 2]| {
@@ -73,7 +73,7 @@ mod queue_model {
     }
 
     #[test]
-    fn whoever_waits_for_the_first_submission_is_woken_by_it() {
+    fn queue_wakes_the_waiter_of_the_first_submission() {
         check(3, || {
             let (queue, taken) = (Arc::new(Queue::new(8)), Taken::default());
             let of_consumer = Arc::clone(&queue);
@@ -88,7 +88,7 @@ mod queue_model {
     }
 
     #[test]
-    fn a_command_that_nobody_waits_for_goes_with_the_next_that_somebody_does() {
+    fn quiet_command_is_taken_with_the_next_awaited_one() {
         check(3, || {
             let (queue, taken) = (Arc::new(Queue::new(8)), Taken::default());
             let of_consumer = Arc::clone(&queue);
@@ -108,7 +108,7 @@ mod queue_model {
     }
 
     #[test]
-    fn a_nudge_ends_the_waiting_now_or_the_next_time() {
+    fn nudge_ends_the_present_or_the_next_wait() {
         check(3, || {
             let queue = Arc::new(Queue::new(8));
             let of_consumer = Arc::clone(&queue);
@@ -119,7 +119,7 @@ mod queue_model {
     }
 
     #[test]
-    fn what_was_let_in_before_the_close_is_taken_and_nothing_else() {
+    fn closed_queue_keeps_exactly_the_accepted_submissions() {
         check(3, || {
             let (queue, taken) = (Arc::new(Queue::new(8)), Taken::default());
             let (of_producer, taken_too) = (Arc::clone(&queue), Arc::clone(&taken));
@@ -140,7 +140,7 @@ mod queue_model {
     }
 
     #[test]
-    fn a_full_queue_says_so_and_is_full_no_more_once_it_is_taken() {
+    fn full_queue_rejects_until_it_is_emptied() {
         check(3, || {
             let (queue, taken) = (Arc::new(Queue::new(1)), Taken::default());
             queue.push(numbered(1, &taken)).unwrap();
@@ -173,7 +173,7 @@ mod progress_model {
     use crate::progress::{ArchiveProgress, Eviction};
 
     #[test]
-    fn the_archivist_reaches_the_last_record() {
+    fn archivist_reaches_the_last_record() {
         for fold_every_records in [1, 2] {
             check(3, move || {
                 let progress = Arc::new(ArchiveProgress::new(fold_every_records, 0));
@@ -201,7 +201,7 @@ mod progress_model {
     }
 
     #[test]
-    fn the_archivist_starts_without_being_closed() {
+    fn archivist_starts_without_a_close() {
         check(3, || {
             let progress = Arc::new(ArchiveProgress::new(2, 0));
             let of_archivist = Arc::clone(&progress);
@@ -213,7 +213,7 @@ mod progress_model {
     }
 
     #[test]
-    fn a_watermark_is_never_newer_than_its_epoch() {
+    fn watermark_is_never_newer_than_its_epoch() {
         check(3, || {
             let progress = Arc::new(ArchiveProgress::new(1, 0));
             let of_archivist = Arc::clone(&progress);
@@ -228,7 +228,7 @@ mod progress_model {
     /// client looks it up in the archive and then submits. The only assumption is that writes before a publication are
     /// visible after it. The engine forgets all that it may. Then it must not decide on a lookup that found nothing.
     #[test]
-    fn what_memory_forgot_a_look_up_has_found() {
+    fn forgotten_transfer_is_found_by_the_lookup() {
         const RECORD: u64 = 2;
         check(2, || {
             let progress = Arc::new(ArchiveProgress::new(1, 0));
@@ -292,7 +292,7 @@ mod durable_seq_model {
     }
 
     #[test]
-    fn a_follower_sees_every_publication_before_the_close() {
+    fn follower_sees_every_publication_before_the_close() {
         check(3, || {
             let durable = Arc::new(DurableSeq::new(0));
             let followed = Arc::clone(&durable);
@@ -305,7 +305,7 @@ mod durable_seq_model {
     }
 
     #[test]
-    fn a_publication_wakes_a_follower_without_a_further_one() {
+    fn publication_alone_wakes_a_follower() {
         check(3, || {
             let durable = Arc::new(DurableSeq::new(0));
             let followed = Arc::clone(&durable);
@@ -370,7 +370,7 @@ mod reply_batcher_model {
     }
 
     #[test]
-    fn every_reply_is_sent() {
+    fn batcher_sends_every_reply() {
         check(4, || {
             let batcher = Arc::new(ReplyBatcher::default());
             let (senders, mut receivers): (Vec<_>, Vec<_>) = (0..3).map(|_| oneshot::channel()).unzip();
@@ -394,7 +394,7 @@ mod reply_batcher_model {
     }
 
     #[test]
-    fn two_threads_that_push_lose_no_reply() {
+    fn batcher_with_two_threads_loses_no_reply() {
         // The engine's thread and the journal's thread both commit, one after the other. Here they commit at once.
         check(3, || {
             let batcher = Arc::new(ReplyBatcher::default());
@@ -422,7 +422,7 @@ mod reply_batcher_model {
     /// The answer comes first and its callback after it. A callback that a reply holds back is released once, with that
     /// reply or after it, and never before.
     #[test]
-    fn no_callback_goes_before_its_reply_is_sent() {
+    fn callback_is_released_after_its_reply() {
         check(3, || {
             let batcher = Arc::new(ReplyBatcher::default());
             let (senders, mut receivers): (Vec<_>, Vec<_>) = (0..3).map(|_| oneshot::channel()).unzip();

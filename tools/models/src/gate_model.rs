@@ -70,12 +70,12 @@ fn profiles(profiles: usize, threads: usize, ticks: usize) {
 }
 
 #[test]
-fn memory_is_given_back_when_no_handler_is_inside() {
+fn memory_is_released_when_no_handler_is_inside() {
     check(3, || profiles(1, 1, 1));
     check(2, || profiles(1, 2, 1));
 }
 
 #[test]
-fn a_late_handler_finds_the_next_profile_or_none() {
+fn late_handler_finds_the_next_profile_or_none() {
     check(2, || profiles(2, 1, 2));
 }

@@ -39,7 +39,7 @@ mod open_connections_model {
     }
 
     #[test]
-    fn who_waits_for_the_last_connection_sees_what_all_have_done() {
+    fn waiter_for_the_last_connection_sees_the_effects_of_all() {
         check(3, || {
             let server = Server::new();
             let connections = [server.serve(), server.serve()];
@@ -50,7 +50,7 @@ mod open_connections_model {
     }
 
     #[test]
-    fn all_who_wait_are_told() {
+    fn last_close_wakes_all_waiters() {
         check(2, || {
             let server = Server::new();
             let connection = server.serve();
@@ -87,7 +87,7 @@ mod supervision_model {
     }
 
     #[test]
-    fn an_order_given_while_a_connection_is_first_polled_reaches_it() {
+    fn order_during_the_first_poll_reaches_the_connection() {
         check(3, || {
             let supervisor = Arc::new(Supervisor::new(&LIMITS));
             let connection = supervisor.watch(1, None, None);
@@ -102,7 +102,7 @@ mod supervision_model {
     }
 
     #[test]
-    fn a_connection_that_comes_while_all_are_told_is_told_too() {
+    fn order_to_all_reaches_a_new_connection() {
         check(3, || {
             let supervisor = Arc::new(Supervisor::new(&LIMITS));
             let of_operator = Arc::clone(&supervisor);
@@ -116,7 +116,7 @@ mod supervision_model {
     }
 
     #[test]
-    fn a_connection_that_ends_while_it_is_to_make_way_is_counted_once() {
+    fn connection_that_ends_while_it_makes_way_is_counted_once() {
         check(3, || {
             let supervisor = Arc::new(Supervisor::new(&LIMITS));
             let connection = supervisor.watch(1, None, None);
@@ -129,7 +129,7 @@ mod supervision_model {
     }
 
     #[test]
-    fn who_is_to_make_way_hears_of_it() {
+    fn order_to_make_way_reaches_the_connection() {
         check(3, || {
             let supervisor = Arc::new(Supervisor::new(&LIMITS));
             let connection = supervisor.watch(1, None, None);

@@ -20,7 +20,7 @@ mod filter_model {
     }
 
     #[test]
-    fn what_was_inserted_before_a_check_is_found_while_the_filter_grows() {
+    fn growing_filter_finds_earlier_insertions() {
         check(2, || {
             let filter = Arc::new(Filter::with_segments_of(KEYS, 0));
             let inserted = Arc::new(AtomicUsize::new(0));
@@ -42,7 +42,7 @@ mod filter_model {
     }
 
     #[test]
-    fn two_writers_lose_no_id() {
+    fn filter_with_two_writers_loses_no_id() {
         // The archivist, and the thread that builds the filter after a start.
         check(2, || {
             let filter = Arc::new(Filter::with_segments_of(KEYS, 2));
@@ -87,7 +87,7 @@ mod resident_model {
     }
 
     #[test]
-    fn nothing_is_missed_while_it_is_loaded_and_given_up() {
+    fn table_that_is_loaded_and_given_up_misses_nothing() {
         check(3, || {
             let resident = Arc::new(Resident::new(0, ROOMY));
             let of_writer = Arc::clone(&resident);
@@ -106,7 +106,7 @@ mod resident_model {
     }
 
     #[test]
-    fn whoever_was_answered_reads_what_was_written() {
+    fn answered_writer_reads_its_own_write() {
         check(3, || {
             let resident = Arc::new(Resident::new(0, ROOMY));
             let shown = Arc::new(AtomicUsize::new(0));
@@ -134,7 +134,7 @@ mod resident_model {
     }
 
     #[test]
-    fn one_that_outgrows_its_bound_is_of_no_use_to_anybody() {
+    fn table_above_its_limit_refers_every_reader_to_the_disk() {
         // A shard takes seven entries before it grows; the eighth is one too many here.
         check(2, || {
             let resident = Arc::new(Resident::new(0, 0));

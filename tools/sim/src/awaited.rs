@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_goes_to_its_trace_else_to_the_one_who_waited_longest() {
+    fn answer_goes_to_its_trace_or_the_longest_waiter() {
         let awaited = Awaited::default();
         let mut receivers: Vec<_> = (1..=4).map(|trace| awaited.enter("a", Some(trace)).1).collect();
         for (trace, body) in [(Some(3), "third"), (None, "first"), (Some(99), "second"), (Some(4), "fourth")]
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn who_gives_up_leaves_the_others_alone() {
+    fn removed_waiter_does_not_affect_the_others() {
         let awaited = Awaited::default();
         let (first, _gone) = awaited.enter("a", None);
         let (_, mut second) = awaited.enter("a", None);
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn error_codes_are_read() {
+    fn error_code_is_read() {
         let body = br#"{"errorInformation":{"errorCode":"3204","errorDescription":"Party not found"}}"#;
         assert_eq!(error_code(body), Some(ErrorCode::PARTY_NOT_FOUND));
         for body in ["", r#"{"errorCode":"abcd"}"#, r#"{"errorCode":"99999"}"#, r#"{"errorCode":3204}"#] {

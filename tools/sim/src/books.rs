@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn a_payer_owes_what_is_committed_or_reserved() {
+    fn payer_owes_committed_and_reserved_amounts() {
         let mut book = Book::default();
         let mut state = None;
         let mut expect = |to, low, high| {
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn a_payee_is_owed_only_what_it_fulfilled() {
+    fn payee_is_owed_only_fulfilled_amounts() {
         for (path, low, high) in [
             (&[IncomingState::Received][..], 0, 0),
             (&[IncomingState::Received, IncomingState::Answered], -70, 0),
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn a_payee_that_converts_has_nothing_of_the_transfers_currency_left() {
+    fn converting_payee_keeps_nothing_in_the_transfers_currency() {
         let usd = Currency::parse("USD").unwrap();
         let mut book = Book::default();
         book.move_incoming(money(70, KES()), None, None, IncomingState::Received);
@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn final_outcomes_do_not_change_and_contradictions_are_noticed() {
+    fn contradiction_of_a_final_outcome_is_found() {
         use OutgoingEvent as E;
         use OutgoingState as S;
         for (state, event, after, delivery) in [
@@ -449,7 +449,7 @@ mod tests {
     /// An FXP's position includes the sold amount when the hub confirms it. If the initiator is a payee, the amount is
     /// reserved from the start.
     #[test]
-    fn an_fxp_gives_only_what_the_hub_commits() {
+    fn fxp_owes_only_committed_amounts() {
         let usd = Currency::parse("USD").unwrap();
         for (path, low, high) in [
             (&[IncomingState::Received][..], 0, 90),

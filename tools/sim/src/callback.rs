@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn callbacks_are_read_for_what_they_say() {
+    fn callback_is_read_by_path_and_body() {
         for (is_error, body, expected) in [
             (false, r#"{"transferState":"COMMITTED","fulfilment":"x"}"#, Saying::Committed),
             (false, r#"{"transferState":"ABORTED"}"#, Saying::Aborted),

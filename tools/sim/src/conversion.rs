@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn the_terms_come_back_with_the_other_amount() {
+    fn answer_repeats_the_terms_with_the_computed_amount() {
         for (amount_type, rate_per_mille, (sold, source), (bought, target), paid, got) in [
             ("SEND", 1500, ("XXX", Some("2")), ("XTS", None), "2", "3"),
             ("SEND", 1500, ("XXX", Some("2")), ("XTS", Some("9")), "2", "3"),
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn the_condition_is_that_of_the_conversion() {
+    fn answer_has_the_condition_of_the_fx_transfer() {
         let answer = offered(&terms("SEND", money("XXX", Some("2")), money("XTS", None)), 1500).unwrap();
         let condition = answer["condition"].as_str().unwrap().as_bytes();
         let id = TransferId::parse(ID).unwrap();
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn questions_without_what_terms_need_are_refused() {
+    fn terms_without_a_required_member_are_rejected() {
         let good = terms("SEND", money("XXX", Some("2")), money("XTS", Some("3")));
         for name in ["conversionId", "amountType", "sourceAmount", "targetAmount"] {
             let mut asked = good.clone();

@@ -146,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_terms_are_those_of_the_transfer_whatever_stands_before() {
+    fn terms_are_read_after_any_members() {
         let condition = "c".repeat(43);
         let body = Bytes::from(format!(
             r#"{{"payeeReceiveAmount":{{"amount":"12","currency":"USD"}},"transferAmount":{{"currency":"KES","amount":"12.5"}},
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn phases_last_from_the_end_of_the_one_before() {
+    fn phase_starts_at_the_end_of_the_previous_one() {
         let intended = Instant::now();
         let at = |ms| intended + Duration::from_millis(ms);
         let failure = PaymentFailure { phase: Phase::Transfer, error: ExchangeError::Late };

@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_party_is_told_with_name_and_currencies() {
+    fn party_answer_has_name_and_currencies() {
         let fsp = FspId::parse("dfsp-1").unwrap();
         let currencies = currency_list(&[Currency::parse("XXX").unwrap(), Currency::parse("XTS").unwrap()]);
         let body = party_body(&fsp, "ALIAS", "a\"b\\", Some("shop 7"), 9, &currencies);

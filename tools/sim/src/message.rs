@@ -288,7 +288,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bodies_are_the_json_they_should_be() {
+    fn bodies_are_valid_json() {
         let id = TransferId::parse("5b1c7d0e-2f34-4a6b-9c8d-0e1f2a3b4c5d").unwrap();
         let (payer, payee) = (FspId::parse("greenbank").unwrap(), FspId::parse("bluewallet").unwrap());
         let at = Timestamp::parse_iso("2031-04-01T12:00:30.000Z").unwrap();
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_begin_with_the_names_of_families() {
+    fn family_is_read_from_the_path() {
         for (path, family) in [
             ("transfers", Some(Family::Transfers)),
             ("transfers/x/error", Some(Family::Transfers)),
@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn units_print_exactly() {
+    fn units_are_printed_exactly() {
         for (units, text) in
             [(0, "0"), (125_000, "12.5"), (-1, "-0.0001"), (10_000, "1"), (-25_010, "-2.501")]
         {
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn the_date_header_follows_the_clock() {
+    fn date_header_follows_the_clock() {
         let at = Timestamp::parse_iso("2031-04-01T12:00:00.999Z").unwrap();
         assert_eq!(date_value(at), "Tue, 01 Apr 2031 12:00:00 GMT");
         assert_eq!(date_value(at.plus_ms(1)), "Tue, 01 Apr 2031 12:00:01 GMT");

@@ -236,7 +236,7 @@ mod tests {
     /// The message arrives a quarter of a second after the answer was sent, and half a second after the request was
     /// sent.
     #[test]
-    fn a_message_tells_how_long_it_and_its_exchange_took() {
+    fn message_is_observed_with_transit_and_exchange_times() {
         let metrics = SimMetrics::new();
         let at = Timestamp::from_ms(1_700_000_000_500);
         let asked = "tx_end2end_start_ts=1700000000000";
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn handling_and_calls_are_told_by_method_and_family() {
+    fn handling_and_calls_are_observed_by_method_and_family() {
         let metrics = SimMetrics::new();
         let took = Duration::from_millis(250);
         for (method, family) in [
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn what_dfsps_counted_is_told_by_name() {
+    fn counters_of_dfsps_are_exported_by_name() {
         let dfsps = ["dfsp-1", "dfsp-2"]
             .map(|name| Dfsp::new(0, FspId::parse(name).unwrap(), DfspSettings::default()));
         count(&dfsps[1].counters.prepares_received);
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn instants_are_found_among_other_members() {
+    fn tracestate_instant_is_found_among_other_members() {
         let far = format!("{}tx_end2end_start_ts=7", "v=1,".repeat(MEMBERS_MAX));
         for (list, expected) in [
             ("tx_end2end_start_ts=1700000000000", Some(1_700_000_000_000)),
@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_keeps_what_was_there() {
+    fn answer_keeps_the_members_of_the_tracestate() {
         for (list, expected) in [
             ("tx_end2end_start_ts=17", Some("tx_end2end_start_ts=17,tx_callback_start_ts=18")),
             (
@@ -376,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_without_room_stays_as_it_is() {
+    fn tracestate_without_space_is_unchanged() {
         let added = ",tx_callback_start_ts=18".len();
         let start = "tx_end2end_start_ts=17,v=";
         for (bytes, expected) in [(BYTES_MAX, Some(BYTES_MAX)), (BYTES_MAX + 1, None)] {
@@ -391,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_change_only_where_a_script_measures() {
+    fn headers_change_only_if_a_script_measures() {
         let at = Timestamp::from_ms(1_700_000_000_250);
         let mut headers = HeaderMap::new();
         assert_eq!(leaving(&headers, || at), None);

@@ -317,7 +317,7 @@ mod tests {
     use crate::simulator::Simulator;
 
     #[test]
-    fn a_packet_makes_bodies_about_as_long_as_is_asked_for() {
+    fn packet_makes_bodies_of_the_requested_length() {
         let options = OriginatorOptions {
             amount: Amount::parse_wire("2").unwrap(),
             currency: Currency::parse("XXX").unwrap(),
@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn trace_contexts_have_the_form_of_the_standard() {
+    fn trace_context_has_the_standard_form() {
         let value = traceparent(1, 2);
         let parts: Vec<_> = value.to_str().unwrap().split('-').map(str::to_owned).collect();
         let lengths: Vec<_> = parts.iter().map(String::len).collect();

@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn packet_and_condition_are_those_of_the_worked_example() {
+    fn packet_and_condition_equal_the_worked_example() {
         let (packet, condition) = seal(&secret(), TRANSACTION, 1250, expiration());
         assert_eq!((packet.as_str(), &condition[..]), (PACKET, CONDITION.as_bytes()));
         let fulfilment = secret().answer_packet(PACKET.as_bytes(), CONDITION.as_bytes()).unwrap();
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn the_packet_holds_the_transaction_and_answers_the_condition() {
+    fn packet_contains_the_transaction_and_answers_the_condition() {
         let answered = answer(&quote("SEND", "12.5"), &DfspSettings::default()).unwrap();
         let (packet, condition) =
             (answered["ilpPacket"].as_str().unwrap(), answered["condition"].as_str().unwrap());
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn fees_are_taken_from_what_is_sent_and_put_on_what_is_received() {
+    fn fee_is_deducted_from_sent_and_added_to_received_amounts() {
         let amount = |text: &str| json!({"amount": text, "currency": "USD"});
         for (amount_type, fee_per_mille, transfer, receive, fee) in [
             ("SEND", 0, "12.5", "12.5", None),
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn questions_without_what_terms_need_are_refused() {
+    fn quote_without_a_required_member_is_rejected() {
         let settings = DfspSettings::default();
         for name in ["transactionId", "payer", "payee", "amountType", "amount", "transactionType"] {
             let mut question = quote("SEND", "1");
@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn every_quote_of_a_bulk_has_terms_of_its_own() {
+    fn quotes_of_a_bulk_quote_have_separate_terms() {
         let mut quotes = vec![quote("SEND", "1"), quote("RECEIVE", "2")];
         for quote in &mut quotes {
             quote.as_object_mut().unwrap().remove("payer");

@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn answers_tell_how_many_were_refused() {
+    fn batch_answer_counts_rejected_parties() {
         let read = |text: &'static str| Registered::read(&Bytes::from_static(text.as_bytes()));
         let answer = read(
             r#"{"currency":"USD","partyList":[{"partyId":{"fspId":"a"}},{"partyId":{},"errorInformation":{"errorCode":"3204"}},

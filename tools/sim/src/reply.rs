@@ -200,7 +200,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn errors_say_code_and_text() {
+    fn error_body_has_code_and_text() {
         let json: serde_json::Value =
             serde_json::from_slice(&error_body(ErrorCode::PARTY_NOT_FOUND)).unwrap();
         let expected = serde_json::json!({"errorCode": "3204", "errorDescription": "Party not found"});

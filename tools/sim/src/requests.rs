@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_kind_of_authentication_is_the_one_asked_for() {
+    fn authorization_answer_has_the_requested_kind() {
         for (query, kind) in [
             ("authenticationType=OTP&retriesLeft=2", "OTP"),
             ("amount=1&authenticationType=QRCODE", "QRCODE"),

@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_under_way_began_in_this_round_or_the_last() {
+    fn messages_in_progress_began_in_the_last_two_rounds() {
         let rounds = Rounds::default();
         let first = rounds.begin();
         assert!(rounds.next());

@@ -180,7 +180,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn draws_repeat_and_follow_the_rate() {
+    fn fault_draws_repeat_and_follow_the_rate() {
         for rate in [0_u16, 1, 50, 500, 999, 1000] {
             let count = |seed| (0..100_000).filter(|key| hits(Fault::Drop, rate, seed, *key)).count();
             assert_eq!(count(7), count(7), "the same seed draws the same");
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_out_of_range_are_refused() {
+    fn settings_out_of_range_are_rejected() {
         let ok = DfspSettings::default();
         assert_eq!(ok.validate(), Ok(()));
         for (settings, error) in [
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_read_partial_json_and_refuse_unknown_names() {
+    fn settings_accept_partial_json_and_reject_unknown_names() {
         let settings: DfspSettings = serde_json::from_str(r#"{"flavour":"RESERVED","delay_ms":5}"#).unwrap();
         assert_eq!(settings, DfspSettings { flavour: Flavour::Reserved, delay_ms: 5, ..Default::default() });
         assert!(serde_json::from_str::<DfspSettings>(r#"{"delay":5}"#).is_err());

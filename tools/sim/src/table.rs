@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn finished_transfers_are_remembered_up_to_the_bound() {
+    fn finished_transfers_are_kept_up_to_the_limit() {
         let table = Table::new();
         let id = |number: u32| {
             let mut bytes = [0; 16];
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn open_transfers_are_listed_within_the_bound() {
+    fn open_transfers_are_listed_up_to_the_limit() {
         let table = Table::new();
         for number in 0..200_u8 {
             let id = TransferId::from_random_bytes([number; 16]);
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn bulks_are_found_by_those_they_are_between_and_forgotten_when_many_ended() {
+    fn bulk_transfer_is_found_by_its_parties_until_many_ended() {
         let bulks = Bulks::default();
         let id = |number: u16| {
             let mut bytes = [0; 16];
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_answers_are_found_and_older_ones_forgotten() {
+    fn only_the_last_answers_are_kept() {
         let remembered = Remembered::new();
         let id = |number: u16| {
             let mut bytes = [0; 16];

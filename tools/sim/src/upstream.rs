@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn every_message_goes_to_its_service() {
+    fn message_goes_to_its_service() {
         let urls = ServiceUrls {
             lookups: "http://als:4002".to_owned(),
             quotes: "http://quoting:3002/base/".to_owned(),
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hub_of_one_address_has_one_set_of_connections_and_peers_are_told_by_name() {
+    fn hub_with_one_address_has_one_set_of_connections() {
         for (upstream, prefix) in
             [(Upstream::Hub("http://127.0.0.1:4000/hub".to_owned()), "/hub"), (Upstream::Peers, "/payee")]
         {

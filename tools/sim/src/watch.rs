@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_counted() {
+    fn message_that_does_not_fit_is_counted() {
         let (sender, receiver) = mpsc::channel(1);
         let watch = Watch::new(Some(sender));
         for not_shown in [0, 1, 2] {

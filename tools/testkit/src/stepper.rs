@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_line_has_become_stands_below_it() {
+    fn changed_line_follows_its_old_form() {
         let lines = |text: &str| text.split('|').map(str::to_owned).collect::<Vec<_>>();
         let before = lines("clock: right|disk: 1|request 3 in flight: x|request 3 in flight: x|gone: 1");
         let after = lines("clock: right|disk: 2|request 3 in flight: x|new: 1");

@@ -213,7 +213,7 @@ fn assert_each_fault_was_checked(outcomes: &[Outcome]) {
 
 /// Faults that do not end a process are followed by checks as well.
 #[test]
-fn safety_is_checked_after_troubles_that_the_hub_lives_through() {
+fn safety_is_checked_after_faults_that_the_hub_survives() {
     let none = Faults::NONE;
     let troubles: [(Faults, Count); 4] = [
         (Faults { clock: true, ..none }, Counts::clock_faults),
@@ -275,7 +275,7 @@ fn whichever_node_leads_nothing_is_lost_and_everything_finishes() {
 }
 
 #[test]
-fn a_quiet_world_delivers_everything_once() {
+fn quiet_world_delivers_everything_once() {
     let outcomes = run_all(0..20, &Plan { faults: Faults::NONE, ..Plan::default() });
     assert_sound(&outcomes);
     // Every counter of faults counts only faults.
@@ -297,7 +297,7 @@ fn the_seed_decides_everything() {
 
 /// The seed also determines the damage in worlds with a disk that loses or changes written data.
 #[test]
-fn the_seed_decides_what_rots() {
+fn seed_determines_the_damage() {
     let outcomes = assert_repeatable(0..6, &Plan::rotten());
     let rotten = |counts: &Counts| {
         counts.rotten_bits + counts.lost_writes + counts.misdirected_writes + counts.stale_writes
@@ -401,7 +401,7 @@ const FOUND: [(u64, &str); 6] = [
 /// If an archive failed at a removal that the journal had recorded, it was exported once more, and the auditor expected
 /// an empty export.
 #[test]
-fn an_archive_that_failed_at_a_recorded_removal_is_exported_as_before() {
+fn archive_that_failed_at_a_recorded_removal_is_exported_as_before() {
     let faults = Faults { proxies: false, ..Faults::ALL };
     assert_sound(&[run(8480, &Plan { faults, ..Plan::default() })]);
 }
@@ -409,12 +409,12 @@ fn an_archive_that_failed_at_a_recorded_removal_is_exported_as_before() {
 /// An item of a bulk transfer was removed, and then came as a transfer with another amount: the auditor took the
 /// item's.
 #[test]
-fn an_id_that_comes_again_after_its_removal_has_the_amount_it_came_with() {
+fn id_used_again_after_its_removal_has_its_new_amount() {
     assert_sound(&[run(145_013, &Plan::default())]);
 }
 
 #[test]
-fn what_was_found_stays_fixed() {
+fn fixed_mistakes_stay_fixed() {
     let plan = Plan {
         faults: Faults {
             ambushes: false,

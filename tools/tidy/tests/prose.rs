@@ -17,7 +17,7 @@ fn names(count: &Count) -> Vec<&'static str> {
 }
 
 #[test]
-fn the_tree_keeps_every_limit() {
+fn tree_keeps_every_limit() {
     let count = Counter::default().count(None);
     assert!(count.words > 300_000, "{}", count.words);
     let mistakes = count.above_limits();
@@ -25,7 +25,7 @@ fn the_tree_keeps_every_limit() {
 }
 
 #[test]
-fn each_construction_is_found() {
+fn constructions_are_found() {
     let sentences = [
         ("what-clause", "The record says what came of the transfer."),
         ("where-for-if", "A default applies where nothing is set."),

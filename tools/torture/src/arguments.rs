@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn a_goal_that_is_met_is_gone_beyond_with_new_seeds() {
+    fn run_beyond_a_reached_goal_uses_new_seeds() {
         let report = tempfile::tempdir().unwrap();
         // The rest of the goal; as many again; a given number.
         for (count, seeds) in [(None, 10), (None, 20), (Some(6), 22)] {
@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_of_the_way_is_continued() {
+    fn incomplete_goal_is_continued() {
         let report = tempfile::tempdir().unwrap();
         assert_eq!(go(report.path(), Some(9), None).count, 9);
         assert_eq!(go(report.path(), None, None).count, 30);

@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_campaign_reaches_its_count_and_the_next_continues_it() {
+    fn campaign_reaches_its_count_and_is_continued() {
         for jobs in [1, 3] {
             let directory = tempfile::tempdir().unwrap();
             let first = run(&INVENTED, &plan(directory.path(), 60, jobs)).unwrap();
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn seeds_that_were_run_are_refused() {
+    fn seeds_that_were_run_are_rejected() {
         let directory = tempfile::tempdir().unwrap();
         run(&INVENTED, &plan(directory.path(), 10, 1)).unwrap();
         let again = Plan { from: Some(0), ..plan(directory.path(), 10, 1) };

@@ -197,7 +197,7 @@ mod tests {
 
     /// New counts are added over time. It does not matter that older runs lack them.
     #[test]
-    fn a_count_that_is_new_is_added_to_a_run_without_it() {
+    fn new_count_is_added_to_a_run_without_it() {
         let mut evidence = TrialEvidence::default();
         evidence.add(run("a", 0, 5)).unwrap();
         let mut next = run("a", 5, 7);
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_that_continue_one_another_become_one() {
+    fn consecutive_runs_are_merged() {
         let mut evidence = TrialEvidence { name: "some".into(), ..TrialEvidence::default() };
         for added in [run("a", 0, 5), run("a", 5, 7), run("b", 7, 9), run("b", 20, 21)] {
             evidence.add(added).unwrap();
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_keeps_the_command_that_made_it() {
+    fn run_keeps_its_command() {
         let with = |command: &str, run: Run| Run {
             provenance: Provenance { command: command.into(), ..run.provenance.clone() },
             ..run
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn only_runs_after_the_last_find_are_clean() {
+    fn only_runs_after_the_last_violation_are_clean() {
         let mut evidence = TrialEvidence::default();
         for (from, violations, since) in
             [(0, 0, None), (1, 2, Some(0)), (2, 0, Some(10)), (3, 0, Some(20)), (4, 1, Some(0))]
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn no_seed_counts_twice() {
+    fn repeated_seed_is_rejected() {
         let mut evidence = TrialEvidence::default();
         evidence.add(run("a", 10, 20)).unwrap();
         for (from, to, is_new) in
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_read_back_as_it_was_written() {
+    fn written_file_is_read_unchanged() {
         let directory = tempfile::tempdir().unwrap();
         assert_eq!(TrialEvidence::read(directory.path(), "some").unwrap(), TrialEvidence::default());
         let mut evidence = TrialEvidence { name: "some".into(), goal: 7, ..TrialEvidence::default() };
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn turns_that_follow_one_another_are_one_run() {
+    fn consecutive_turns_are_one_run() {
         let directory = tempfile::tempdir().unwrap();
         let [subject] = subjects();
         for (target, count) in [("bodies", 10), ("routes", 500), ("bodies", 7)] {
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn what_broke_is_written_down_and_no_seed_counts_twice() {
+    fn violations_are_recorded_and_repeated_seeds_rejected() {
         let directory = tempfile::tempdir().unwrap();
         let [subject] = subjects();
         let broken = Report { violations: vec!["routes: no slash".into()], ..report(4, "routes", 3) };

@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_place_tells_the_build() {
+    fn build_follows_from_the_path() {
         for (path, build) in [
             ("/work/target/release/upesi", "release"),
             ("target/debug/upesi", "debug"),
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_is_not_there_is_refused() {
+    fn missing_program_is_rejected() {
         let error = name(Path::new("/nowhere/upesi")).unwrap_err();
         assert!(error.contains("/nowhere/upesi") && error.contains("make build"), "{error}");
     }

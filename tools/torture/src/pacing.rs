@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn calls_are_numbered_and_due_at_the_rate_until_it_stops() {
+    fn pacer_numbers_calls_at_the_rate_until_it_stops() {
         let (sender, receiver) = mpsc::channel();
         let mut pacer = Pacer::start(1_000, move |number, intended| {
             let _ = sender.send((number, intended));

@@ -224,7 +224,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn darkness_fits_into_the_minutes_and_is_never_longer_than_was_asked_for() {
+    fn loss_fits_into_the_minutes_and_the_requested_time() {
         for (minutes, dark_s) in
             [(None, Some(180)), (Some(115), Some(180)), (Some(4), Some(105)), (Some(2), None)]
         {

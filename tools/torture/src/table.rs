@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn commits_and_days_are_told_from_the_first_to_the_last() {
+    fn span_has_first_and_last_commit_and_day() {
         for (runs, text) in [
             (&[][..], "not run yet"),
             (&[("a", "2026-11-21T01:02:03.000Z")], "a, 2026-11-21"),
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn violations_say_what_was_tried_after_them() {
+    fn violations_are_printed_with_the_count_since() {
         for (runs, text) in [
             (&[(1_000, 0)][..], "0"),
             (&[(1_000, 2)], "2, not run since"),
@@ -251,7 +251,7 @@ mod tests {
 
     /// A run from before the part was counted is left out of the part.
     #[test]
-    fn a_part_counts_by_the_runs_that_counted_it() {
+    fn part_is_counted_from_runs_that_have_its_count() {
         let line = Part { of: "x", detail: "worlds with all", what: "worlds", goal: 20_000 };
         let mut evidence = TrialEvidence::default();
         let run = |commit: &str, from: u64, details: &[(&str, u64)], violations| Run {
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn the_black_hole_has_its_line() {
+    fn black_hole_has_its_row() {
         let mut runs: Vec<BlackHoleRun> = Vec::new();
         assert!(black_hole(&runs).ends_with("| 0 | 0 | others' p99 ≤ +10 % | not run yet |\n"));
         for p99_growth_permille in [45, -231] {
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn attacks_have_a_line_of_the_newest_of_each_and_of_what_the_first_run_found() {
+    fn attacks_row_has_the_newest_results_and_the_first_violations() {
         let mut runs: Vec<AttacksRun> = Vec::new();
         assert!(attacks(&runs).ends_with("| 0 | 0 | – | not run yet |\n"));
         let attack = |name: &str, permille, mib, broken: usize| AttackResult {
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_lab_measured_has_a_line_with_its_aims() {
+    fn measurement_of_the_lab_has_a_row_with_its_objectives() {
         assert_eq!(measured("x", |run| run.offered, &[]), "| x | 0 | 0 | – | not run yet |\n");
         let aim = |name: &str, median, is_reached| MeasuredAim {
             name: name.to_owned(),
@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_between_the_markers_changes() {
+    fn update_changes_only_text_between_the_markers() {
         let directory = tempfile::tempdir().unwrap();
         let text = format!("before\n{BEGIN}\nold\n{END}\nafter\n");
         let updated = updated(&text, directory.path()).unwrap();
@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_are_read_with_whatever_else_they_have() {
+    fn runs_are_read_with_unknown_members() {
         let directory = tempfile::tempdir().unwrap();
         let read = || Evidence::<MeasuredRun>::read(directory.path(), "overload").unwrap().runs;
         assert_eq!(read(), []);

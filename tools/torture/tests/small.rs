@@ -78,7 +78,7 @@ fn ten_thousand_flips() {
 
 /// Processes of the command itself judge the tables of archive and store.
 #[test]
-fn flips_in_tables_are_told_or_harmless() {
+fn flips_in_tables_are_detected_or_harmless() {
     let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_torture"));
     let output = command.args(["bit-flips", "--from", "0", "--count", "100"]).output().expect("the command");
     let text = String::from_utf8_lossy(&output.stdout);
@@ -91,7 +91,7 @@ fn flips_in_tables_are_told_or_harmless() {
 
 /// Every other seed with tables also changes their sectors, in all other ways.
 #[test]
-fn changed_sectors_of_tables_are_told_or_harmless() {
+fn changed_sectors_of_tables_are_detected_or_harmless() {
     let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_torture"));
     let output = command.args(["bit-flips", "--from", "8", "--count", "100"]).output().expect("the command");
     let text = String::from_utf8_lossy(&output.stdout);
@@ -102,7 +102,7 @@ fn changed_sectors_of_tables_are_told_or_harmless() {
 /// The file that names the current list of tables returns to its halfway state. The archive's watermark reveals this,
 /// and so does the store's note; without the note nothing would.
 #[test]
-fn a_list_of_tables_that_went_back_is_told() {
+fn outdated_list_of_tables_is_detected() {
     for tables in Tables::ALL {
         let directory = tempfile::tempdir().expect("a directory");
         let [whole, halfway, rotten] = ["whole", "halfway", "rotten"].map(|name| directory.path().join(name));
@@ -192,14 +192,14 @@ fn a_few_worlds_of_nodes() {
 }
 
 #[test]
-fn full_disks_and_room_again() {
+fn full_disks_and_free_space_again() {
     let outcome = reach("disk-full", 300, 2);
     assert_met(&outcome, &[("refused", 50), ("single operations", 5), ("acknowledged", 3_000)]);
 }
 
 /// The table of docs/reliability.md agrees with the evidence.
 #[test]
-fn the_table_is_up_to_date() {
+fn reliability_table_is_up_to_date() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let page = std::fs::read_to_string(root.join("docs/reliability.md")).expect("the page");
     let updated = upesi_torture::table::updated(&page, &root.join("docs/evidence")).expect("evidence");

@@ -380,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn the_seeds_get_every_kind_of_answer() {
+    fn seeds_get_every_kind_of_answer() {
         let mut edge = Edge::open(BODY_BYTES_MAX);
         let mut answers = String::new();
         for seed in seeds::connections() {
@@ -406,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn a_story_is_read_as_it_is_written() {
+    fn story_is_read_as_it_is_written() {
         let story =
             Story::read(&[OVER_CAP | STRETCHED | 2, 7, FINISH, b'a', STRETCH, b'b']).expect("a story");
         assert!(story.is_over_cap && !story.falls_silent);
@@ -418,7 +418,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_over_the_limit_that_is_handed_on_is_found() {
+    fn body_over_the_limit_that_reaches_the_service_is_found() {
         let request = seeds::quote_of(BODY_BYTES_MAX + 1);
         let story = Story::read(&[&[0_u8][..], &request].concat()).expect("a story");
         assert!(!breaks(&mut Edge::open(BODY_BYTES_MAX), &story), "it is refused");
@@ -429,7 +429,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_that_outlives_its_peer_is_found() {
+    fn connection_that_outlives_its_peer_is_found() {
         let (peer, _stream) = tokio::io::duplex(PIPE_BYTES);
         let ending = catch_unwind(AssertUnwindSafe(|| Exchange::begin(pending(), peer).end()));
         assert!(ending.is_err(), "it is taken for ended");

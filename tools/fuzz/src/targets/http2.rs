@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_hub_must_not_send_is_found() {
+    fn forbidden_frames_of_the_hub_are_found() {
         let of = |stream| Streams {
             are_unknown: false,
             named: BTreeSet::from([stream]),

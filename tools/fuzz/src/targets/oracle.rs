@@ -120,14 +120,14 @@ mod tests {
     }
 
     #[test]
-    fn no_more_owners_are_looked_at_than_there_may_be() {
+    fn owners_above_the_limit_are_not_read() {
         let body = answer("a", OWNERS_MAX + 1);
         oracle(body.as_bytes());
         assert_eq!(read_owners(body.as_bytes()).map(|owners| owners.len()), Ok(OWNERS_MAX));
     }
 
     #[test]
-    fn what_is_planted_is_found() {
+    fn planted_mistakes_are_found() {
         let body = answer("green", 1) + &answer("blue", 1);
         let owner = |name| Owner { fsp: FspId::parse(name).expect("a name"), currency: None, sub_id: None };
         assert!(stand_in_order(body.as_bytes(), &[owner("green"), owner("blue")]));

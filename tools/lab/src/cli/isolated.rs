@@ -193,7 +193,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_are_what_they_look_like() {
+    fn key_value_gets_its_type_from_the_text() {
         for (text, value) in [
             ("batch=10", Value::Integer(10)),
             ("batch=natural", Value::Text("natural".to_owned())),

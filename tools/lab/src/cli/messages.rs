@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_are_told_in_order_with_their_members() {
+    fn messages_are_printed_in_order_with_their_members() {
         let start = Instant::now();
         let later = |us| start + Duration::from_micros(us);
         let quote = r#"{"amount":{"amount":"2","currency":"KES"},"quoteId":"a"}"#;
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_silence_begins_an_exchange_and_numbers_go_on() {
+    fn silence_starts_the_time_again_and_keeps_the_numbering() {
         let start = Instant::now();
         let long = format!(r#"{{"ilpPacket":"{}"}}"#, "A".repeat(500));
         let mut teller = Teller::verbatim();

@@ -110,7 +110,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_result_becomes_metrics_and_what_it_lacks_is_left_out() {
+    fn metrics_of_a_result_leave_out_absent_members() {
         let result = json!({
             "name": "position \"alone\"", "scenario": "prepare", "completed": 12, "throughput_per_s": 1589.4,
             "parameters": { "batch": 10, "ablation": "fsync off" }, "environment": { "commit": "abc1234" },
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_of_equal_runs_counts() {
+    fn metrics_of_equal_runs_show_the_last_one() {
         let run = |completed: u64| json!({ "scenario": "transfers", "completed": completed });
         let text = exposition(&[run(1), run(2)]);
         assert!(

@@ -220,7 +220,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn durations_have_units() {
+    fn duration_is_read_with_its_unit() {
         for (text, ms) in [("500ms", 500), ("20s", 20_000), ("5m", 300_000), ("1h", 3_600_000), ("0s", 0)] {
             assert_eq!(duration(text), Ok(Duration::from_millis(ms)), "{text}");
         }
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hub_of_several_services_and_processes_is_told_to_every_command() {
+    fn target_of_several_services_is_accepted_by_every_command() {
         let parts = "--target http://als:4002 --target-quotes http://quoting:3002 --target-transfers http://ml:3000 \
                      --admin http://ledger:3001 --metrics http://ml:3000 --metrics http://ledger:3001/metrics \
                      --target-pid 7 --target-pid 8 --target-durable false";
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_belong_to_a_hub_that_is_named() {
+    fn parts_of_a_target_require_the_target() {
         assert_eq!(parsed("lab run payments").unwrap(), None);
         for part in ["--metrics http://a", "--target-pid 7", "--target-lookups http://a", "--target http://a"]
         {

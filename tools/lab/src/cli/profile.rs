@@ -421,7 +421,7 @@ mod tests {
     }
 
     #[test]
-    fn scenarios_and_flags_are_those_of_lab_run() {
+    fn profile_accepts_scenarios_and_flags_of_run() {
         assert_eq!(parsed("").load.scenario, "transfers");
         let look_only = parsed("--admin http://127.0.0.1:1");
         assert!(look_only.load.target.admin.is_some() && look_only.load.target.target.is_none());
@@ -437,7 +437,7 @@ mod tests {
     }
 
     #[test]
-    fn the_load_lasts_as_long_as_the_look() {
+    fn load_is_extended_to_the_length_of_the_profile() {
         let (options, after) = planned("smoke --seconds 20 --after 30s").unwrap();
         assert_eq!(after, Duration::from_secs(30));
         assert!(options.warm_up + options.duration + options.cool_down >= Duration::from_secs(52));
@@ -446,7 +446,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_looked_at_is_refused_before_anything_starts() {
+    fn run_without_a_loaded_hub_is_rejected_before_the_start() {
         for (line, reason) in [
             ("journal-alone", "an isolated stage"),
             ("forwarder-only", "without a hub"),
@@ -461,7 +461,7 @@ mod tests {
     }
 
     #[test]
-    fn load_is_under_way_when_its_requests_are_answered() {
+    fn answers_are_counted_by_scenario() {
         let metrics = "upesi_http_requests_total{method=\"POST\",resource=\"quotes\",status=\"202\"} 7\n\
             upesi_http_requests_total{method=\"POST\",resource=\"quotes\",status=\"400\"} 1\n\
             upesi_http_requests_total{method=\"POST\",resource=\"transfers\",status=\"202\"} 3\n";
@@ -471,14 +471,14 @@ mod tests {
     }
 
     #[test]
-    fn the_largest_shares_come_first() {
+    fn shares_are_sorted_by_size() {
         let folded = "engine;run;write 6\nedge;poll 3\nengine;run 1\nno count\n";
         assert_eq!(shares(folded, 10, first), "   70.0 %  engine\n   30.0 %  edge\n");
         assert_eq!(shares(folded, 10, last), "   60.0 %  write\n   30.0 %  poll\n   10.0 %  run\n");
     }
 
     #[test]
-    fn memory_is_told_as_kernel_allocator_and_hub_count_it() {
+    fn memory_is_printed_as_counted_by_kernel_allocator_and_hub() {
         let summary = |resident: u64, bytes: u64| {
             serde_json::json!({
                 "process": { "resident": resident << 20 },

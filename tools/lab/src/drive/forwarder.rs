@@ -324,7 +324,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn routes_are_a_name_and_a_url() {
+    fn route_needs_a_name_and_a_url() {
         let route: Route = "dfsp-1=http://127.0.0.1:9/dfsp-1?x=y".parse().unwrap();
         assert_eq!((route.dfsp.as_str(), route.url.as_str()), ("dfsp-1", "http://127.0.0.1:9/dfsp-1?x=y"));
         for text in ["", "dfsp-1", "=http://x", "dfsp-1="] {
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn prefixes_lead_to_the_one_owner() {
+    fn prefix_leads_to_its_only_owner() {
         let workers = Workers::start(1, "forwarder").unwrap();
         let route = |name: &str| format!("{name}=http://127.0.0.1:9/{name}").parse::<Route>().unwrap();
         let prefix = |text: &str| text.parse::<Prefix>().unwrap();

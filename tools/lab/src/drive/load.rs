@@ -203,7 +203,7 @@ mod tests {
     /// late, and their latency counts from their due time. A generator that counts from the time of sending would show
     /// a fast hub and hide the waiting time of users.
     #[tokio::test]
-    async fn latency_counts_from_when_an_operation_was_due_however_late_it_is_sent() {
+    async fn latency_of_a_late_operation_counts_from_its_due_time() {
         let world = World::new(DfspSettings::default());
         let generator = Arc::new(world.generator(Scenario::Transfers));
         let (release, released) = mpsc::channel::<()>();

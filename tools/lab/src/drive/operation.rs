@@ -329,7 +329,7 @@ pub(crate) mod tests {
     }
 
     #[tokio::test]
-    async fn every_scenario_goes_through_its_phases_and_no_other() {
+    async fn scenario_goes_through_exactly_its_phases() {
         for scenario in Scenario::ALL {
             let world = World::new(DfspSettings { fee_per_mille: 40, ..DfspSettings::default() });
             for steps in world.perform(world.generator(scenario), 20).await {
@@ -346,7 +346,7 @@ pub(crate) mod tests {
     }
 
     #[tokio::test]
-    async fn payments_end_with_the_phase_that_fails() {
+    async fn payment_ends_with_the_phase_that_fails() {
         let world = World::new(DfspSettings { abort_per_mille: 1000, ..DfspSettings::default() });
         let all = world.perform(world.generator(Scenario::Payments), 3).await;
         assert_eq!(all, [[Step::Error, Step::Unreached, Step::Unreached, Step::Unreached]; 3]);
@@ -358,7 +358,7 @@ pub(crate) mod tests {
     }
 
     #[tokio::test]
-    async fn terms_that_the_payee_did_not_make_for_the_quote_are_wrong() {
+    async fn terms_for_another_quote_are_wrong() {
         let world = World::new(DfspSettings::default());
         let other_secret = Generator { secret: b"another".to_vec(), ..world.generator(Scenario::Payments) };
         let all = world.perform(other_secret, 2).await;
@@ -391,7 +391,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn numbers_are_never_used_twice_and_draw_their_parties() {
+    fn operation_numbers_are_unique_and_determine_the_party() {
         let world = World::new(DfspSettings::default());
         let (generator, again) = (world.generator(Scenario::Lookups), world.generator(Scenario::Lookups));
         let numbers: Vec<_> = (0..7_000).map(|_| generator.next_number()).collect();
@@ -418,7 +418,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_party_must_be_the_one_asked_for_at_the_dfsp_that_has_it() {
+    fn answer_about_another_party_or_dfsp_is_wrong() {
         let (owner, party) = (FspId::parse("dfsp-2").unwrap(), upesi_sim::party_of(1, 5));
         let body = |identifier: &str| format!(r#"{{"party":{{"partyIdentifier":"{identifier}"}}}}"#).into();
         for (fsp, identifier, expected) in [

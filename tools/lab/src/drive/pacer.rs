@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn sleeps_end_early_and_the_rest_is_waited_for_awake() {
+    fn pacer_sleeps_until_shortly_before_the_due_time_and_spins() {
         for (left, awake, expected) in [
             (0, 20, Wait::Over),
             (1, 20, Wait::Awake),
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sleep_that_ends_late_by_less_than_it_was_early_does_no_harm() {
+    fn sleep_that_ends_late_within_its_margin_delays_nothing() {
         for late_us in [0, 10, 100, 240] {
             // The long one of two sleeps.
             let late = move |_, time| if time > EARLY { us(late_us) } else { Duration::ZERO };
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn waiting_awake_is_bounded_for_every_arrival_and_every_rate() {
+    fn spinning_is_bounded_at_every_rate() {
         let fiftieth = Duration::from_secs(1) / AWAKE_PART;
         for rate_per_s in [100, 1_000, 10_000, 200_000] {
             let clock = Fake::new(|_, _| Duration::ZERO);
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_overdue_is_sent_at_once_in_order_and_the_schedule_does_not_move() {
+    fn overdue_arrivals_are_sent_at_once_without_moving_the_schedule() {
         // The tenth sleep ends 3.5 ms late, as if a host took the core away.
         let clock = Fake::new(|number, _| if number == 10 { us(3_500) } else { Duration::ZERO });
         let sent = kept(&clock, &open(1_000));
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn random_arrivals_are_never_sent_before_they_are_due() {
+    fn random_arrivals_are_not_sent_early() {
         let load =
             Load::Arrivals { start_per_s: 5_000, stages: Vec::new(), poisson: true, outstanding_max: 1 };
         let clock = Fake::new(|number, _| us(upesi_sim::mix(number) % 300));

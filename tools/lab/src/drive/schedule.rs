@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn a_level_moves_along_lines_and_stays() {
+    fn level_changes_linearly_and_stays_at_the_last_one() {
         // 5 → 600 → 1,000 users, as published for Mojaloop.
         let profile = Profile::new(5, &stages(&[(600, 90_000), (1_000, 120_000)]));
         for (ms, level) in [
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn even_arrivals_follow_the_area_under_the_rate() {
+    fn even_arrivals_follow_the_area_under_the_rate_profile() {
         let second = Duration::from_secs(1);
         for (start, list, seconds, expected) in [
             (100, &[][..], 10, 1_000),
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_seed_gives_the_same_schedule_and_another_seed_another() {
+    fn schedule_depends_on_the_seed() {
         for poisson in [false, true] {
             for (start, list) in [(500, &[][..]), (10, &[(400, 700), (400, 300), (20, 500)])] {
                 let load = load(start, list, poisson);
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn poisson_arrivals_have_the_rate_and_spread_of_their_kind() {
+    fn poisson_arrivals_have_mean_and_deviation_of_their_distribution() {
         for seed in 0..20 {
             let times = times(&load(1_000, &[], true), seed, Duration::from_secs(20));
             // 20,000 expected with a standard deviation of 141.

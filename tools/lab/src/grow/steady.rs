@@ -214,7 +214,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_part_tells_what_was_due_in_it_whenever_it_ended() {
+    fn part_counts_transfers_by_their_due_time() {
         let begun = Instant::now();
         let latencies_us = (1..=200).rev().map(|ms| ms * 1_000).collect();
         let part = Part { meanwhile: "backup", begun, offered: 210, latencies_us };

@@ -365,7 +365,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn threads_are_told_apart_by_name() {
+    fn cpu_of_threads_is_separated_by_name() {
         let before = ThreadTimes::now();
         let (stop, stopped) = std::sync::mpsc::channel::<()>();
         let (spun, ready) = std::sync::mpsc::channel();

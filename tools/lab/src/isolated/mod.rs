@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn the_journal_holds_every_record() {
+    fn journal_stage_appends_every_record() {
         let result = measure(
             "journal",
             "record_bytes = 300\nbatch = 4\nbatches = 50\nrepetitions = 3\nsegment_bytes = 65536\ndurable = false",
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn every_callback_arrives_with_and_without_kept_connections() {
+    fn callbacks_arrive_with_and_without_kept_connections() {
         for keep_alive in [true, false] {
             let table = format!(
                 "messages = 120\ndfsps = 3\nconnections = 4\nqueued = 40\nrepetitions = 2\nkeep_alive = {keep_alive}"
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn simulated_dfsps_take_every_callback_and_answer_it() {
+    fn simulated_dfsps_accept_and_answer_every_callback() {
         for more in ["", "receiver_delay_ms = 2", "keep_alive = false\nreceiver_threads = 2"] {
             let table = format!("receivers = 'dfsps'\nmessages = 60\ndfsps = 3\nrepetitions = 2\n{more}");
             let result = measure("notification", &table);
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn callbacks_alone_are_fed_with_recorded_streams() {
+    fn notification_scenarios_use_recorded_streams() {
         let names = SCENARIOS.iter().map(|(name, _)| *name);
         let replayed: Vec<&str> = names.filter(|name| name.starts_with("notification-")).collect();
         assert_eq!(replayed.len(), 5);
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn every_arrival_of_a_schedule_begins_and_lateness_is_judged() {
+    fn generator_starts_every_arrival_and_judges_its_delay() {
         let even = "rate_per_s = 400\nms = 150\nrepetitions = 2\nthreads = 2\nlate_us_max = 60000000";
         let result = measure("generator", even);
         assert_eq!((&*result.unit, result.completed), ("arrival", 2 * 60));
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_named_before_anything_runs() {
+    fn mistakes_in_a_table_are_reported_before_the_run() {
         let scratch = tempfile::tempdir().unwrap();
         for (kind, table, wanted) in [
             ("positions", "", "\"positions\" is not an isolated kind"),
@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_stream_is_told_apart() {
+    fn missing_stream_has_its_own_error() {
         let scratch = tempfile::tempdir().unwrap();
         let table = table_of("stream = '/nonexistent/stream'");
         let error = run("notification", Some(&table), &context(&scratch)).unwrap_err();
@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_hub_took_can_be_recorded_and_replayed() {
+    fn accepted_requests_can_be_recorded_and_replayed() {
         let directory = tempfile::tempdir().unwrap();
         let generated =
             GenerateOptions { transfers: 50, dfsps: 3, fulfils: true, ..GenerateOptions::default() };

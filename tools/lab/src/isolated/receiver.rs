@@ -236,7 +236,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_began_and_ended_is_timed_and_nothing_else() {
+    fn stopwatch_times_only_items_that_started_and_ended() {
         let watch = Stopwatch::new(2);
         watch.begin(0);
         watch.begin(7);

@@ -202,7 +202,7 @@ mod tests {
     use crate::plan::surroundings::Surroundings;
 
     #[test]
-    fn a_hub_is_driven_for_as_long_as_it_needs_by_how_fast_the_first_was() {
+    fn next_drive_is_planned_by_the_speed_of_the_first() {
         let mut attempts = Attempts::default();
         assert_eq!(attempts.next(5_000), Some(Duration::from_millis(2_800)));
         // Half a million messages start with ten seconds; 4,000 per second were recorded, and the rest is planned at a
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_kept_is_taken_again_where_it_is_the_same_sound_and_enough() {
+    fn kept_recording_is_used_if_valid_and_large_enough() {
         let directory = tempfile::tempdir().unwrap();
         let recording = Recording { transfers: 40, dfsps: 3, body_bytes: None, kind: MessageKind::Prepare };
         let stream =

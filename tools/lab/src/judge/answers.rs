@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn one_right_answer_per_question_passes() {
+    fn one_right_answer_per_query_passes() {
         let summary = judged(&good(), false);
         assert!(summary.ok, "{:?}", summary.findings);
         assert_eq!((summary.accepted, summary.finished, summary.in_flight, summary.lost), (20, 20, 0, 0));
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_of_fault_is_found() {
+    fn each_fault_of_the_hub_is_found() {
         type Fault = fn(&mut AnswersEvidence);
         fn ends(evidence: &mut AnswersEvidence, end: impl Fn(&mut Exchanges) -> &mut u64) {
             let agreement = &mut evidence.phases[1].1;
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_dfsps_did_on_purpose_is_no_fault_of_the_hub() {
+    fn deliberate_faults_of_dfsps_are_excused() {
         let purposes: [fn(&mut AnswersEvidence); 4] = [
             |evidence| {
                 evidence.phases[0].1.late = 1;

@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn an_honest_hub_passes() {
+    fn honest_hub_passes() {
         let summary = audit(&good());
         assert_eq!(summary.findings, Vec::<String>::new());
         assert!(summary.ok && summary.performed && summary.positions_ok && summary.sum_ok);
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn money_beyond_the_books_is_told_in_transfers_and_what_is_missing_is_not_set_against_it() {
+    fn surplus_is_counted_in_transfers_without_subtracting_missing_money() {
         for (positions, doubled) in [
             // Credited twice; credited twice for two transfers; a little more than the books show.
             ([270_000, -290_000, 0], 1),
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_of_fault_is_found() {
+    fn each_fault_of_the_hub_is_found() {
         type Fault = fn(&mut Evidence);
         fn set(evidence: &mut Evidence, name: &str, units: i64) {
             evidence.sides[0].after.insert(name.to_owned(), Amount::from_units(units).unwrap());
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn a_transfer_without_outcome_is_lost_even_when_the_positions_agree() {
+    fn transfer_without_outcome_is_lost_even_if_positions_agree() {
         let mut evidence = good();
         evidence.originated.accepted += 1;
         evidence.originated.sent += 1;
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unanswered_post_may_or_may_not_have_happened() {
+    fn unanswered_post_may_or_may_not_have_happened() {
         for hub in [270_000, 290_000] {
             let mut evidence = good();
             evidence.originated = Originated { sent: 11, accepted: 10, refused: 0, unanswered: 1 };
@@ -342,7 +342,7 @@ mod tests {
 
     /// Positions no longer contain settled amounts, but the amounts still count as paid and received.
     #[test]
-    fn what_settlements_moved_is_set_against_the_positions() {
+    fn settled_amounts_are_added_to_the_positions() {
         let mut evidence = good();
         let side = &mut evidence.sides[0];
         side.settled = BTreeMap::from([("one".to_owned(), 150_000), ("two".to_owned(), -150_000)]);
@@ -357,7 +357,7 @@ mod tests {
 
     /// Each currency is judged separately: a surplus in one does not compensate for another.
     #[test]
-    fn every_currency_is_judged() {
+    fn each_currency_is_judged_separately() {
         let mut evidence = good();
         let other = Currency::parse("XTS").unwrap();
         evidence.sides.push(Side { currency: other, in_windows: None, ..evidence.sides[0].clone() });

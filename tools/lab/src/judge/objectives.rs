@@ -85,7 +85,7 @@ mod tests {
     const OBJECTIVE: Objective<f64> = Objective::at_most("restart", "s", 5.0, |seconds| *seconds);
 
     #[test]
-    fn the_median_counts_and_what_never_came_misses() {
+    fn objective_is_judged_by_the_median_and_missed_without_the_event() {
         for (runs, median, is_reached) in [
             (&[4.0, 9.0, 5.0][..], 5.0, true),
             (&[4.0, 9.0, 6.0], 6.0, false),

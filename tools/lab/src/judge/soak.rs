@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_tell_what_grows_and_what_does_not() {
+    fn lines_show_growing_and_steady_figures() {
         let drift = judge(&result(|t| TimelineRow {
             completed: 500,
             // The first hundred seconds are not steady and do not count.
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_valid_meets_and_misses_nothing() {
+    fn invalid_run_is_not_judged() {
         let steady = |_| TimelineRow { offered: 500, completed: 500, ..TimelineRow::default() };
         let mut doubtful = result(steady);
         doubtful.validity = Validity::of(vec!["the load generator lagged".to_owned()]);
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn too_little_gives_no_lines() {
+    fn short_run_has_no_lines() {
         assert_eq!(judge(&LabResult::new()).rows, Vec::new());
         let drift = judge(&result(|_| TimelineRow::default()));
         assert!(!drift.rows.iter().any(|row| row.name == "p99_ms"));
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn minutes_in_which_the_hub_fell_behind_are_not_held() {
+    fn minute_with_a_backlog_is_not_held() {
         let steady = |_| (100, 100);
         assert_eq!(held((0..3_600).map(steady)), 3_600.0);
         assert_eq!(held(std::iter::empty()), 0.0);
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn the_time_asked_for_must_be_held_to_the_second() {
+    fn load_must_be_held_for_the_whole_requested_time() {
         let (good, nothing) = check(3_600.4, 3_600.0);
         assert!(good.met && nothing.is_none() && good.limit == 3_600.0, "{good:?}");
         let (bad, finding) = check(3_600.0, 3_540.0);

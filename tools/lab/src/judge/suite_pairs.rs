@@ -191,7 +191,7 @@ mod tests {
     ];
 
     #[test]
-    fn phases_of_the_machine_fall_on_both_sides() {
+    fn phases_of_the_machine_cancel_out() {
         let [pair] = &pairs_of(&GROUP, &[turns(&PHASES)])[..] else { panic!("one pair") };
         assert_eq!((pair.base, pair.other, pair.figures.len()), (3, 4, 2));
         let cpu = &pair.figures[1];

@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn each_threshold_is_named_when_it_is_not_met() {
+    fn missed_threshold_is_named() {
         let options = RunOptions {
             scenario: Scenario::Payments,
             load: Load::Open { rate_per_s: 100, outstanding_max: 1_000 },
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_apply_is_not_checked() {
+    fn threshold_that_does_not_apply_is_not_checked() {
         let closed = |result: &mut LabResult| result.schedule = None;
         let names = |thresholds: &Thresholds| {
             thresholds.checked.iter().map(|check| check.name.clone()).collect::<Vec<_>>().join(" ")
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn of_several_runs_the_worst_counts() {
+    fn several_runs_miss_a_threshold_that_one_misses() {
         let options = RunOptions::default();
         let good = of(&options, |_| ());
         let shedding = of(&options, |result| result.failed = 3_300);

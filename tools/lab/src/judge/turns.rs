@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_base_that_failed_is_left_to_its_neighbour() {
+    fn failed_base_is_replaced_by_its_neighbour() {
         let turn = |point, throughput: Option<f64>| Turn {
             point,
             figures: throughput.map(|throughput| [Some(throughput), None, None, None, None]),

@@ -351,7 +351,7 @@ upesi_callback_attempt_seconds_count{dest=\"a\"} 101
 ";
 
     #[test]
-    fn stages_are_what_grew_between_two_texts() {
+    fn stages_are_the_growth_between_two_texts() {
         let spans = [(Snapshot::read(BEFORE), Snapshot::read(AFTER))];
         let queues =
             Queues { engine: Some(3.25), callbacks: Some(1.75), ingress: Some(8.0), ..Queues::default() };
@@ -370,7 +370,7 @@ upesi_callback_attempt_seconds_count{dest=\"a\"} 101
     }
 
     #[test]
-    fn positions_are_told_by_hubs_that_have_only_the_references_names_too() {
+    fn position_stage_is_found_by_mojaloops_name_alone() {
         let position = |text: &str| {
             let stages = stages(&[(Snapshot::default(), Snapshot::read(text))], 10.0, &Queues::default());
             let of_positions = stages.iter().filter(|stage| stage.stage == "position");
@@ -392,7 +392,7 @@ upesi_callback_attempt_seconds_count{dest=\"a\"} 101
     }
 
     #[test]
-    fn the_99th_percentile_is_that_of_all_slices_and_not_of_the_last() {
+    fn p99_covers_all_slices() {
         let p99 = |spans: &[(Snapshot, Snapshot)]| {
             let stages = stages(spans, 1.0, &Queues::default());
             stages.iter().find(|stage| stage.stage == "prepare").unwrap().p99_us
@@ -410,7 +410,7 @@ upesi_callback_attempt_seconds_count{dest=\"a\"} 101
     }
 
     #[test]
-    fn queues_are_what_waits_in_all_lanes_and_unknown_where_nobody_tells() {
+    fn queue_depths_sum_all_lanes_and_may_be_unknown() {
         let queues =
             Queues { ingress: Some(11.0), engine: Some(7.0), callbacks: Some(9.0), ..Queues::default() };
         assert_eq!(Queues::read(BEFORE), queues);
@@ -418,7 +418,7 @@ upesi_callback_attempt_seconds_count{dest=\"a\"} 101
     }
 
     #[test]
-    fn what_is_no_metrics_text_gives_no_stages() {
+    fn other_texts_have_no_stages() {
         for text in ["", "<html></html>", "a{b 1", "}{ 1", "x{le=\"", "{}"] {
             assert_eq!(
                 stages(&[(Snapshot::default(), Snapshot::read(text))], 1.0, &Queues::default()),

@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn full_cores_that_are_shared_are_told_as_what_keeps_the_hub_from_more() {
+    fn full_shared_cores_are_reported_as_the_limit() {
         let options = RunOptions::default();
         let found = machine(&options, &result(), cores(950, 31)).unwrap();
         assert_eq!(
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn what_else_runs_on_the_machine_is_told() {
+    fn other_programs_are_reported() {
         let found = machine(&RunOptions::default(), &result(), cores(1_000, 0)).unwrap();
         assert!(found.words.contains("; other programs took 10.0 % of the cores' time"), "{found:?}");
         // A hub on this machine whose process is not known does not count as another program.
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hub_elsewhere_shares_nothing() {
+    fn hub_on_another_machine_shares_no_cores() {
         for (url, pid, shared) in [
             ("http://10.0.0.7:4000", None, false),
             ("http://10.0.0.7:4000", Some(7), true),
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn stolen_time_is_the_eighth_figure_and_guests_are_not_counted_twice() {
+    fn core_time_reads_eight_fields_and_ignores_guests() {
         let before = CoreTime::parse("cpu  100 0 50 800 10 0 20 20 40 0\ncpu0 1 2 3\ncpu1 1 2 3\nintr 5\n");
         assert_eq!(before, Some(CoreTime { count: 2, all: 1_000, programs: 150, idle: 810, stolen: 20 }));
         let after = CoreTime::parse("cpu  150 0 60 1200 10 0 20 60 90 0\ncpu0 1\ncpu1 1\n");
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn waiting_is_told_of_the_threads_that_are_there_at_the_end() {
+    fn run_queue_counts_threads_that_exist_at_the_end() {
         let at = |threads: &[(u32, &str)]| {
             let mut queue = RunQueue::default();
             threads.iter().for_each(|(thread, text)| queue.note(*thread, text));

@@ -264,7 +264,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn stat_and_status_are_read_whatever_the_program_is_called() {
+    fn stat_is_read_for_any_program_name() {
         let stat = "4242 (a (b) c) S 1 2 3 4 5 6 7 8 9 10 111 222 13 14 15 16 17 18 19";
         assert_eq!(cpu_ticks(stat), Some(333));
         assert_eq!(cpu_ticks("4242 (x) S 1"), None);
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn this_process_uses_memory_and_an_ended_one_cannot_be_read() {
+    fn usage_of_an_ended_process_cannot_be_read() {
         let own = Usage::own().unwrap();
         assert!(own.resident_bytes > 0 && own.resident_peak_bytes >= own.resident_bytes / 2);
         // Process ids are far smaller than this.
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_of_a_kind_are_one() {
+    fn threads_of_a_kind_are_combined() {
         for (name, kind) in [
             ("upesi-edge-0", "edge"),
             ("upesi-edge-12", "edge"),
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn growth_adds_up_and_never_goes_below_nothing() {
+    fn growth_is_summed_and_never_negative() {
         let at = |bytes, switches, ms| Detail {
             disk_write_bytes: bytes,
             voluntary: switches,
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn processes_are_counted_each_by_itself_and_together() {
+    fn processes_are_counted_separately_and_together() {
         let moment = |ms, resident_bytes, disk| {
             let usage = Usage {
                 cpu: Duration::from_millis(ms),
@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_says_what_was_measured_and_nothing_of_what_was_not() {
+    fn row_has_only_measured_members() {
         let mut own = Watched::new(std::process::id());
         let before = own.now();
         let after = own.now();

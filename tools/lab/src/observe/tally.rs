@@ -186,7 +186,7 @@ mod tests {
     use crate::result::exchanges::Originated;
 
     #[test]
-    fn phases_begin_where_the_one_before_ended_and_the_whole_where_it_was_meant_to() {
+    fn phase_starts_at_the_end_of_the_previous_one() {
         let start = Instant::now();
         let at = |ms| start + Duration::from_millis(ms);
         let window = Window { from: start, measure_from: at(10), measure_until: at(100), until: at(100) };
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn every_end_of_a_request_is_counted_once() {
+    fn each_end_of_a_request_is_counted_once() {
         let mut exchanges = Exchanges::default();
         let ends = [
             Step::Unreached,

@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn steps_are_of_the_load_alone() {
+    fn steps_have_no_figures_of_the_hub() {
         let mut timeline = Timeline::new(vec![std::process::id()], None);
         timeline.end(INTERVAL);
         for number in 1..=3 {
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_tells_the_whole_distribution_and_its_histogram_gives_it_again() {
+    fn row_and_histogram_have_the_same_distribution() {
         let mut interval = Interval::default();
         for ms in 1..=20_000_u64 {
             // One of twenty thousand is a minute, fifty are two seconds, the rest below a tenth of one.

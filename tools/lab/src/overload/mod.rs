@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hub_that_holds_reaches_every_goal() {
+    fn hub_that_holds_reaches_every_goal() {
         let report = report(&GOOD);
         assert_eq!(report.missed(), Vec::<String>::new());
         let run = &report.runs[0];
@@ -376,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_does_not_is_told_so() {
+    fn hub_that_breaks_down_misses_its_goals() {
         let after = |tenth| match tenth {
             // The hub accepts everything again immediately, but late, and settles only at the end.
             0..=30 => (800, 90.0),
@@ -403,14 +403,14 @@ mod tests {
     }
 
     #[test]
-    fn memory_that_the_peak_takes_is_no_growth() {
+    fn memory_at_the_peak_is_not_growth() {
         let rss_mb = |t: u32| f64::from(t.min(20)) * 10.0;
         let run = run(&Conduct { rss_mb, ..GOOD });
         assert!(is(run.rss_warm_mb, 200.0) && is(run.rss_growth, 0.0), "{run:?}");
     }
 
     #[test]
-    fn one_good_step_is_no_recovery() {
+    fn single_good_step_is_not_a_recovery() {
         let flickering =
             run(&Conduct { after: |tenth| (800, if tenth % 3 == 0 { 9.0 } else { 4.0 }), ..GOOD });
         assert_eq!(flickering.recovery_s, None);
@@ -419,7 +419,7 @@ mod tests {
     }
 
     #[test]
-    fn medians_of_runs_count() {
+    fn goals_are_judged_by_medians_of_runs() {
         let slow = Conduct { overload: || (800, 30.0), ..GOOD };
         let report = judged(vec![run(&GOOD), run(&slow), run(&GOOD)]);
         assert_eq!(report.missed(), Vec::<String>::new());
@@ -437,7 +437,7 @@ mod tests {
     }
 
     #[test]
-    fn probers_ask_again_and_again_on_new_connections_where_they_break() {
+    fn prober_continues_on_a_new_connection() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         // Each response ends its connection.
@@ -461,14 +461,14 @@ mod tests {
     }
 
     #[test]
-    fn without_a_refusal_nothing_was_shown() {
+    fn run_without_rejections_misses_its_goals() {
         let quiet = RunReport { refusals: Refusals::default(), ..run(&GOOD) };
         let missed = judged(vec![quiet]).missed();
         assert_eq!(missed, ["p99 of refusals is inf ms, not ≤ 10"]);
     }
 
     #[test]
-    fn the_evidence_says_where_and_how_and_leaves_the_steps_out() {
+    fn evidence_has_machine_and_command_but_no_steps() {
         let mut report = report(&GOOD);
         report.provenance.command = "upesi lab overload --peak 600".to_owned();
         report.provenance.build = "release".to_owned();
@@ -497,7 +497,7 @@ mod tests {
     }
 
     #[test]
-    fn who_floods_leaves_their_share_to_the_others() {
+    fn flooders_leave_the_others_their_share() {
         let one = arguments("--peak 600 --flood-from 1 --phase 20");
         assert_eq!(usual_per_s(&one, 1), (420, 60));
         let [others, flood] = loads(&one, 1);
@@ -560,7 +560,7 @@ mod tests {
     }
 
     #[test]
-    fn the_others_are_looked_at_while_one_floods_whenever_its_load_began() {
+    fn others_are_measured_by_the_start_of_the_flood() {
         for apart_s in [0.0, 3.0] {
             let report = fairness(apart_s, (418, 6.0));
             assert!(is(report.goodput_before, 1.0) && is(report.goodput, 418.0 / 420.0), "{report:?}");
@@ -572,7 +572,7 @@ mod tests {
     }
 
     #[test]
-    fn others_who_starve_or_wait_are_told() {
+    fn starved_or_slow_others_miss_goals() {
         let starved = missed_of(fairness(0.0, (210, 4.0)));
         assert_eq!(starved, ["goodput of the others is 50.00 % of their load, not ≥ 95"]);
         let slow = missed_of(fairness(0.0, (420, 12.0)));

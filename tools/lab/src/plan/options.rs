@@ -379,7 +379,7 @@ mod tests {
     use crate::plan::load_profile::Stage;
 
     #[test]
-    fn senseless_options_are_named() {
+    fn invalid_options_are_named() {
         let good = RunOptions::default;
         assert_eq!(good().validate(), Ok(()));
         let open = |rate_per_s| Load::Open { rate_per_s, outstanding_max: 10 };

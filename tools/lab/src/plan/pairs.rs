@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn uniform_pairs_differ_repeat_with_the_seed_and_take_turns() {
+    fn uniform_pairs_are_even_and_depend_on_the_seed() {
         let counts = counts(PairChoice::Uniform, 8, 42);
         for (payer, row) in counts.iter().enumerate() {
             for (payee, count) in row.iter().enumerate().filter(|(payee, _)| *payee != payer) {
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn one_direction_and_a_hot_pair() {
+    fn unidirectional_and_hot_pairs_have_their_shares() {
         assert_eq!(counts(PairChoice::Unidirectional, 3, 1)[0][1], DRAWS);
         let hot = counts(PairChoice::HotPair { per_mille: 900 }, 8, 7)[0][1];
         // 900 in a thousand, and the pair's part of the rest.
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn listed_pairs_are_drawn_by_their_weights_and_no_others_are() {
+    fn only_listed_pairs_are_drawn_by_their_weights() {
         let choice = PairChoice::listed([(0, 2, 49), (0, 3, 7), (1, 2, 10)]);
         assert_eq!(choice.to_string(), "3 pairs by weight");
         let rows = counts(choice, 4, 11);
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn choices_that_fit_no_set_of_dfsps_are_told() {
+    fn choice_that_does_not_fit_the_dfsps_is_rejected() {
         assert!(PairChoice::weighted([1, 1]).fits(2));
         assert!(!PairChoice::weighted([1, 1]).fits(3) && !PairChoice::weighted([1, 0]).fits(2));
         for (pairs, dfsps) in [(&[(0, 1, 1)][..], 1), (&[(1, 1, 1)], 2), (&[(0, 1, 0)], 2), (&[], 2)] {

@@ -163,7 +163,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_parameter_is_told_in_words_with_its_unit() {
+    fn parameter_is_printed_with_its_unit() {
         for (name, value, label, at_axis, by) in [
             ("count", json!(2), "2 DFSPs", "DFSPs", "number of DFSPs"),
             ("dfsps", json!(1), "1 DFSP", "DFSPs", "number of DFSPs"),

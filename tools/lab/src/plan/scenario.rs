@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn scenarios_say_what_they_are_made_of() {
+    fn scenario_knows_its_phases() {
         for scenario in Scenario::ALL {
             let phases = scenario.phases();
             assert!(phases.is_sorted() && !phases.is_empty());

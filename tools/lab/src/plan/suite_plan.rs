@@ -176,7 +176,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_compared_runs_between_two_runs_of_the_base() {
+    fn compared_run_is_between_two_runs_of_its_base() {
         let group = |points, repetitions, is_against_first| Group { points, repetitions, is_against_first };
         for (group, suite_repetitions, expected) in [
             (group(0..3, 1, true), 1, &[0, 1, 2][..]),

@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_service_or_process_here_makes_the_hub_share_this_machine() {
+    fn target_with_a_local_service_or_process_is_local() {
         let away = || TargetHub::at("http://10.0.0.7:4000", "http://127.0.0.1:1");
         let here = Some("http://localhost:3000".to_owned());
         for (target, is_local) in [

@@ -23,7 +23,7 @@ fn options(scenario: &ScenarioFile, point: usize) -> &RunOptions {
 }
 
 #[test]
-fn every_file_is_built_in_and_right() {
+fn scenario_files_are_built_in_and_valid() {
     for (directory, builtin) in [("", SCENARIOS), ("suites", SUITES)] {
         let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../scenarios").join(directory);
         let files = std::fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path());
@@ -65,7 +65,7 @@ fn has_names_for_people(scenario: &ScenarioFile) {
 }
 
 #[test]
-fn a_file_becomes_options() {
+fn file_becomes_options() {
     let scenario = parse(
         r#"
 title = "A title"
@@ -119,7 +119,7 @@ lost = 0
 }
 
 #[test]
-fn every_mistake_is_named_with_its_line() {
+fn mistakes_are_reported_with_their_lines() {
     let text = r#"operation = "transfer"
 nonsense = 1
 [dfsps]
@@ -165,7 +165,7 @@ p50_ms = -1
 }
 
 #[test]
-fn broken_toml_and_contradictions_are_mistakes_too() {
+fn broken_toml_and_contradictions_are_mistakes() {
     for (text, expected) in [
         ("title = ", "test.toml:1: "),
         ("title = \"x\"\n[load]\nshape = \"ramping-users\"", "test.toml:2: load.stages is missing"),
@@ -195,7 +195,7 @@ fn broken_toml_and_contradictions_are_mistakes_too() {
 }
 
 #[test]
-fn sweeps_are_every_combination_and_ablations_one_change_each() {
+fn sweep_has_every_combination_and_ablation_one_change() {
     let scenario = parse(
         "title = \"x\"\n[sweep]\n\"load.users\" = [1, 2]\n[sweep.hub.settings]\n\"engine.batch_commands_max\" = [10, 20, 30]",
     )
@@ -220,7 +220,7 @@ fn sweeps_are_every_combination_and_ablations_one_change_each() {
 }
 
 #[test]
-fn ablations_are_repeated_and_claims_are_about_one_of_them() {
+fn claim_is_about_a_repeated_ablation() {
     let text = "title = \"x\"\nrepetitions = 5\n[[ablation]]\nname = \"a\"\n[[ablation]]\nname = \"b\"\n";
     let claim = "[[claim]]\ntext = \"cheap\"\nablation = \"b\"\nfigure = \"hub.cpu_us_per_operation\"\nat_most_percent = 2.5\n";
     let scenario = parse(&format!("{text}{claim}")).unwrap();
@@ -250,7 +250,7 @@ fn ablations_are_repeated_and_claims_are_about_one_of_them() {
 }
 
 #[test]
-fn several_loads_at_the_same_time_each_have_an_operation_and_a_rate() {
+fn parallel_loads_have_an_operation_and_a_rate() {
     let quotes = "[[parallel]]\noperation = \"quotes\"\nshape = \"poisson\"\nrate_per_s = 7\n";
     let lookups = "[[parallel]]\noperation = \"lookups\"\nshape = \"ramping-rate\"\nstart = 5\n\
                    stages = [{ to = 9, within = \"4s\" }]\n";
@@ -280,7 +280,7 @@ fn several_loads_at_the_same_time_each_have_an_operation_and_a_rate() {
 }
 
 #[test]
-fn the_published_pairs_are_thirteen_and_one_dfsp_pays_seven_tenths() {
+fn published_pairs_are_thirteen_with_one_large_payer() {
     let scenario = ScenarioFile::named("payments-weighted").unwrap();
     let options = options(&scenario, 0);
     let PairChoice::Listed(pairs) = &options.pairs else { panic!("{:?}", options.pairs) };
@@ -305,7 +305,7 @@ fn the_published_pairs_are_thirteen_and_one_dfsp_pays_seven_tenths() {
 }
 
 #[test]
-fn a_run_of_a_suite_is_looked_into_where_that_can_be() {
+fn run_of_a_suite_is_profiled_if_it_can_be() {
     let suite = |scenario: &str, set: &str| {
         let text = format!("title = \"S\"\n[[run]]\nscenario = \"{scenario}\"\nprofile = true\n{set}");
         SuiteFile::parse("s.toml", &text, None)
@@ -334,7 +334,7 @@ fn suite_within_is_time_limit() {
 }
 
 #[test]
-fn a_load_with_stages_lasts_as_long_as_they_do() {
+fn load_with_stages_lasts_as_long_as_its_stages() {
     let scenario = ScenarioFile::named("published-ramp").unwrap();
     let options = options(&scenario, 0);
     assert_eq!(options.load.to_string(), "5 → 600 → 1000 virtual users");
@@ -343,7 +343,7 @@ fn a_load_with_stages_lasts_as_long_as_they_do() {
 }
 
 #[test]
-fn suites_change_their_scenarios_and_name_what_is_wrong() {
+fn suite_changes_its_scenarios_and_names_mistakes() {
     let text = r#"
 title = "S"
 repetitions = 3
@@ -384,7 +384,7 @@ x = "users"
 }
 
 #[test]
-fn lengths_of_time_have_units() {
+fn duration_needs_a_unit() {
     for (text, ms) in [("500ms", 500), ("20s", 20_000), ("5m", 300_000), ("1h", 3_600_000), ("0s", 0)] {
         assert_eq!(duration_of(text).unwrap().as_millis(), ms, "{text}");
     }

@@ -27,7 +27,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_there_is_told_once_with_its_reason() {
+    fn missing_run_is_reported_once_with_its_reason() {
         let failure = |run: &str| SuiteFailure { run: run.to_owned(), error: "skipped: no rate".to_owned() };
         let left_out = |question: Option<&str>| LeftOut {
             scenario: "history".to_owned(),

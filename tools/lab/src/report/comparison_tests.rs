@@ -33,7 +33,7 @@ fn compared(base: Value, other: Value) -> Pair {
 }
 
 #[test]
-fn verdicts_say_what_is_known_and_no_more() {
+fn verdict_is_worded_by_its_certainty() {
     let base = json!({"repetitions": [99.0, 100.0, 101.0, 100.0]});
     for (other, expected) in [
         (
@@ -70,7 +70,7 @@ fn verdicts_say_what_is_known_and_no_more() {
 
 /// The whole run has the figure of its last part here, which is not typical.
 #[test]
-fn no_sign_contradicts_the_figures_beside_it() {
+fn signs_agree_with_the_figures() {
     let base = json!({"throughput_per_s": 869.0, "repetitions": [1_300.0, 1_250.0, 1_280.0, 869.0]});
     let other = json!({"throughput_per_s": 1_121.0, "repetitions": [980.0, 1_000.0, 1_010.0, 1_121.0]});
     let pair = compared(base.clone(), other.clone());
@@ -100,7 +100,7 @@ fn once(rates: [f64; 4]) -> Value {
 }
 
 #[test]
-fn slices_of_one_run_are_no_repetitions() {
+fn slices_of_one_run_are_not_repetitions() {
     let base = || once([99.0, 100.0, 101.0, 100.0]);
     for (other, expected) in [
         (
@@ -137,7 +137,7 @@ fn slices_of_one_run_are_no_repetitions() {
 }
 
 #[test]
-fn a_figure_of_every_repetition_is_better_than_seconds_of_one() {
+fn repetitions_take_precedence_over_seconds() {
     let repeated = |latencies: [f64; 3]| {
         let rows: Vec<_> = (1..=60).map(|t| json!({"t": t, "completed": 100, "p99_ms": 9.0})).collect();
         json!({
@@ -164,7 +164,7 @@ fn beside(name: &str, rates: [f64; 4], baseline: f64) -> Value {
 }
 
 #[test]
-fn a_ratio_tells_the_machine_from_the_hub() {
+fn ratio_separates_the_machine_from_the_hub() {
     let base = || beside("forwarder", [99.0, 100.0, 101.0, 100.0], 200.0);
     let ratio = |pair: &Pair| pair.differences.iter().find(|of| of.metric == Metric::Ratio).cloned();
     // Everything is slower by a fifth, including the baseline.
@@ -192,7 +192,7 @@ fn a_ratio_tells_the_machine_from_the_hub() {
 }
 
 #[test]
-fn failed_runs_are_not_made_better_by_being_compared() {
+fn comparison_with_a_failed_run_has_a_warning() {
     for (change, doubt, warning) in [
         (
             json!({"validity": {"valid": false, "findings": ["lagged"]}}),
@@ -212,7 +212,7 @@ fn failed_runs_are_not_made_better_by_being_compared() {
 }
 
 #[test]
-fn what_differs_besides_the_subject_is_said() {
+fn other_differences_of_the_runs_are_reported() {
     for (base, other, warning) in [
         (
             json!({"durable": true}),
@@ -248,7 +248,7 @@ fn what_differs_besides_the_subject_is_said() {
 }
 
 #[test]
-fn a_set_rate_is_no_finding() {
+fn requested_rate_is_not_a_finding() {
     let open = |throughput: f64, p99: f64| {
         let rows: Vec<_> = (1..=60)
             .map(|t| json!({"t": t, "completed": throughput as u64, "p99_ms": p99 + f64::from(t % 3) * 0.1}))
@@ -268,7 +268,7 @@ fn a_set_rate_is_no_finding() {
 }
 
 #[test]
-fn several_runs_beside_one_base_need_surer_intervals() {
+fn several_runs_with_one_base_have_higher_confidence() {
     let repeated = || json!({"repetitions": [95.0, 100.0, 105.0]});
     let of = |count: usize| {
         let runs = (0..count).map(|index| run(&format!("run {index}"), repeated())).collect();
@@ -290,7 +290,7 @@ fn suite(runs: Vec<usize>) -> Suite {
 }
 
 #[test]
-fn suites_are_compared_run_by_run() {
+fn suites_are_compared_by_run() {
     let batch =
         |batch: u32, throughput: f64| json!({"parameters": {"batch": batch}, "throughput_per_s": throughput});
     let runs = vec![
@@ -311,7 +311,7 @@ fn suites_are_compared_run_by_run() {
 }
 
 #[test]
-fn within_a_suite_ablations_are_compared_with_the_first() {
+fn ablations_of_a_suite_are_compared_with_the_first() {
     let without = |what: &str| json!({"parameters": {"ablation": what}});
     let runs = vec![run("x", json!({})), run("y", without("as shipped")), run("z", without("fsync off"))];
     let results = Results { runs, suites: vec![suite(vec![0, 1, 2])], only_suites: true };
@@ -321,7 +321,7 @@ fn within_a_suite_ablations_are_compared_with_the_first() {
 }
 
 #[test]
-fn what_took_turns_is_compared_turn_by_turn() {
+fn runs_that_took_turns_are_compared_in_pairs() {
     let run_of = |what: &str| run(what, json!({"parameters": {"ablation": what}}));
     let runs = vec![run_of("as shipped"), run_of("fsync off"), run_of("log off")];
     // The machine is half as fast in every second turn, which shows nothing about either side.

@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn who_shares_with_nobody_is_not_said() {
+    fn missing_sharing_condition_is_not_a_difference() {
         let alone = conditions("2 cores", None);
         let mut beside = alone.clone();
         beside.push((SHARING, "shared".to_owned()));
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn what_most_have_is_said_once_and_the_rest_where_it_differs() {
+    fn common_conditions_are_reported_once() {
         let all = [
             conditions("2 cores", None),
             conditions("2 cores", Some("synced")),

@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn long_lines_are_broken_where_they_stay_what_they_are() {
+    fn wrapped_lines_keep_their_markdown() {
         let words = "word ".repeat(60);
         let text = wrapped(&format!("- {words}"), "  ");
         assert!(text.lines().all(|line| line.chars().count() <= LINE_MAX), "{text}");

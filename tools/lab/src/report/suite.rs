@@ -174,7 +174,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_verdict_names_what_a_run_did_not_reach() {
+    fn verdict_names_missed_objectives() {
         let run =
             |label: &str, json: serde_json::Value| Run { label: label.to_owned(), ..Run::of(json).unwrap() };
         let sound = json!({"audit": {"ok": true}, "validity": {"valid": true, "findings": []}});
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn how_long_it_took_is_told_beside_what_it_may_take() {
+    fn duration_is_reported_with_its_limit() {
         let (began_at, within_s) = ("2026-11-22T01:55:03.123Z".to_owned(), Some(3_600.0));
         let hour = SuiteResult { began_at, took_s: 3_138.4, within_s, ..SuiteResult::default() };
         assert_eq!(

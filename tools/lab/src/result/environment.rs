@@ -168,7 +168,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_has_no_url_of_its_own_is_at_the_usual_one() {
+    fn target_without_service_urls_uses_the_main_one() {
         let whole = TargetHub::at("http://hub:4000", "http://hub:4001");
         assert_eq!(whole.fspiop_urls(), ["http://hub:4000"]);
         assert_eq!(TargetRecord::of(&whole).metrics, ["http://hub:4001"]);
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn the_innermost_mount_counts() {
+    fn storage_is_the_innermost_mount() {
         let mounts =
             "/dev/vda / ext4 rw 0 0\ntmpfs /tmp tmpfs rw 0 0\n/dev/vdb /tmp/data xfs rw 0 0\nbroken\n";
         for (path, device) in [("/home", "/dev/vda"), ("/tmp/x", "tmpfs"), ("/tmp/data/1", "/dev/vdb")] {

@@ -145,7 +145,7 @@ mod tests {
     const SUBJECT: Subject = Subject { name: "some", what: "something", command: "make some" };
 
     #[test]
-    fn runs_are_added_to_those_before() {
+    fn run_is_added_to_earlier_ones() {
         let directory = tempfile::tempdir().unwrap();
         let place = directory.path().join("evidence");
         for number in 1..=2 {
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_says_where_it_was() {
+    fn run_records_its_machine() {
         let provenance = Provenance::now(Duration::ZERO);
         assert!(provenance.machine.contains(" cores, Linux ") && !provenance.commit.is_empty());
         assert!(provenance.date.ends_with('Z') && provenance.duration_s == 1, "{provenance:?}");

@@ -159,7 +159,7 @@ mod tests {
     use crate::statistics::latency_histogram;
 
     #[test]
-    fn intervals_add_up_to_the_latency_of_all() {
+    fn latency_of_intervals_equals_the_whole() {
         let text = |latencies_us: &[u64]| {
             let mut interval = Interval::default();
             latencies_us.iter().for_each(|us| interval.end(Some(*us)));
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_histogram_survives_its_text_and_its_buckets_hold_everything() {
+    fn histogram_is_read_unchanged_and_its_buckets_hold_all_counts() {
         let mut histogram = latency_histogram();
         for value in 1..5_000_u64 {
             histogram.saturating_record(value * value % 900_001);

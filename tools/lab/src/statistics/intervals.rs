@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn quantiles_are_those_of_the_printed_tables() {
+    fn student_quantiles_equal_printed_tables() {
         for (probability, freedom, expected) in [
             (0.975, 1.0, 12.706),
             (0.975, 2.0, 4.303),
@@ -245,14 +245,14 @@ mod tests {
     }
 
     #[test]
-    fn middles_and_means() {
+    fn mean_and_variance_of_few_values() {
         assert_eq!(mean(&[]), None);
         assert_eq!(variance(&[3.0]), None);
         assert_eq!(variance(&[1.0, 3.0]), Some(2.0));
     }
 
     #[test]
-    fn an_interval_of_a_mean_by_hand() {
+    fn mean_interval_equals_a_manual_result() {
         // Mean 10, variance 2.5, error sqrt(0.5), t(0.975, 4) = 2.776.
         let interval = mean_interval(&[8.0, 9.0, 10.0, 11.0, 12.0], 0.95).unwrap();
         assert!(close(interval.centre, 10.0, 1e-9));
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn a_difference_needs_two_positive_values_on_each_side() {
+    fn difference_needs_two_positive_values_on_each_side() {
         for (base, other) in [
             (&[1.0][..], &[1.0, 2.0][..]),
             (&[1.0, 2.0], &[1.0]),
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn nineteen_of_twenty_intervals_hold_the_truth() {
+    fn ninety_five_percent_of_intervals_contain_the_mean() {
         let mut numbers = Numbers(7);
         let trials = 2_000;
         let held = (0..trials)
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn what_moves_both_sides_of_a_pair_falls_out() {
+    fn common_effects_of_a_pair_cancel_out() {
         // Half of the time the machine is twice as fast. The other side is always about 10 % faster.
         let base = [100.0, 200.0, 100.0, 200.0, 100.0];
         let other = [110.0, 221.0, 109.0, 220.0, 111.0];
@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn intervals_of_pairs_hold_the_truth_as_often_as_they_say() {
+    fn paired_intervals_contain_the_difference_as_often_as_claimed() {
         let mut state = 7_u64;
         let mut uniform = || {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -362,7 +362,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn swapping_the_sides_inverts_the_answer(
+        fn swapped_sides_invert_the_difference(
             base in prop::collection::vec(1.0..1e6_f64, 2..12),
             other in prop::collection::vec(1.0..1e6_f64, 2..12),
         ) {
@@ -374,7 +374,7 @@ mod tests {
         }
 
         #[test]
-        fn the_unit_does_not_matter(
+        fn difference_does_not_depend_on_the_unit(
             base in prop::collection::vec(1.0..1e3_f64, 2..8),
             other in prop::collection::vec(1.0..1e3_f64, 2..8),
             factor in 0.01..100.0_f64,
@@ -386,7 +386,7 @@ mod tests {
         }
 
         #[test]
-        fn more_confidence_is_a_wider_interval(values in prop::collection::vec(1.0..1e3_f64, 2..12)) {
+        fn higher_confidence_widens_the_interval(values in prop::collection::vec(1.0..1e3_f64, 2..12)) {
             let narrow = mean_interval(&values, 0.8).unwrap();
             let wide = mean_interval(&values, 0.99).unwrap();
             prop_assert!(wide.low <= narrow.low && narrow.high <= wide.high);

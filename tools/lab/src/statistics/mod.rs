@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_divided_by_nothing() {
+    fn ratio_with_a_zero_base_is_absent() {
         assert_eq!(per_second(5, Duration::ZERO), 0.0);
         assert_eq!(ratio(1.0, 0.0), None);
         assert_eq!(us_per_event(Duration::from_secs(1), 0), None);
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn latencies_beyond_the_bound_are_kept_as_the_bound() {
+    fn latency_beyond_the_bound_counts_as_the_bound() {
         let mut histogram = latency_histogram();
         histogram.saturating_record(u64::MAX);
         assert!(histogram.max() >= LATENCY_US_MAX);

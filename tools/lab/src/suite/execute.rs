@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn the_capacity_is_found_to_within_the_precision_wherever_it_lies() {
+    fn search_finds_the_capacity_within_its_precision() {
         for capacity in [3, 90, 499, 500, 501, 799, 800, 3_117, 250_000] {
             let usual = Search { probes_max: 60, ..Search::default() };
             let found = search(usual, capacity);
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn a_search_ends_at_its_bounds() {
+    fn search_ends_at_its_bounds() {
         let few = Search { probes_max: 3, ..Search::default() };
         let found = search(few, 1_000_000);
         assert_eq!(found.probes.len(), 3);
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn a_generator_that_lagged_meets_nothing() {
+    fn lagging_generator_misses_the_rate() {
         let mut searching = Searching::new(Search::default());
         let lagged = || Validity::of(vec!["the load generator lagged its schedule".to_owned()]);
         assert!(!searching.note(500, &LabResult { validity: lagged(), ..result(true) }));
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_at_which_the_generator_lagged_is_tried_once_more() {
+    fn rate_with_a_lagging_generator_is_tried_twice() {
         let mut searching = Searching::new(Search::default());
         assert!(!searching.note(500, &lagging()));
         assert_eq!(searching.next_rate(), Some(500));
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_probe_is_not_tried_once_more_and_nor_is_one_whose_audit_failed() {
+    fn last_probe_and_failed_audit_are_not_tried_twice() {
         let one = Search { probes_max: 1, ..Search::default() };
         let mut searching = Searching::new(one);
         assert!(!searching.note(500, &lagging()));
@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn an_audit_that_fails_is_the_hubs_fault() {
+    fn failed_audit_counts_against_the_hub() {
         let mut searching = Searching::new(Search::default());
         let mut failed = result(true);
         failed.audit.ok = false;

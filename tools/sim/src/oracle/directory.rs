@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_prefix_counts() {
+    fn longest_prefix_applies() {
         let directory = directory();
         for (key, expected) in [
             ("MSISDN/26097", &["general"][..]),
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn registrations_go_before_rules_and_can_be_changed_and_removed() {
+    fn registration_overrides_rules_and_can_be_changed_and_removed() {
         let directory = directory();
         let key = "MSISDN/26097";
         assert_eq!(directory.register(key, owner("bluebank", None)), Ok(true));
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn parties_by_rule_can_be_changed_and_removed_too() {
+    fn party_by_rule_can_be_changed_and_removed() {
         let directory = directory();
         assert_eq!(directory.remove("MSISDN/271", None), Ok(true));
         assert_eq!(names(&directory, "MSISDN/271"), [""; 0]);

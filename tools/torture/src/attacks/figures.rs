@@ -337,7 +337,7 @@ mod tests {
 
     /// Each figure alone breaks the promise when it is out of its bounds, and not before.
     #[test]
-    fn each_figure_is_held_against_its_bound() {
+    fn figure_out_of_its_bound_is_a_violation() {
         type Change = fn(&mut AttackResult);
         let cases: [(Change, usize, &str); 25] = [
             (|_| {}, 0, "nothing"),
@@ -378,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn a_payment_counts_when_it_was_due_and_too_few_tell_nothing() {
+    fn p99_counts_payments_by_due_time_and_needs_enough() {
         let from = Instant::now();
         let ms = Duration::from_millis;
         let ended = |at: u64, outcome| Ended { intended: from + ms(at), outcome };
@@ -392,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn factors_are_told_with_one_decimal() {
+    fn factors_are_printed_with_one_decimal() {
         let text = "5.0 ms before the flood, – during it, 0.9 ms with the flood on a stand-in";
         let round = Round { flood_p99_us: None, ..round(5_010, 0, Some(999)) };
         assert_eq!(round.to_string(), text);
@@ -400,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_are_added_and_the_worst_of_a_run_is_told() {
+    fn evidence_adds_runs_and_shows_their_worst_attack() {
         let directory = tempfile::tempdir().unwrap();
         let attack = |permille, mib, violations: &[&str]| AttackResult {
             p99_permille: permille,

@@ -361,7 +361,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn heads_are_counted_however_they_are_split() {
+    fn split_heads_are_counted() {
         let mut ends = 0;
         let count = |text: &str, ends: &mut usize| text.bytes().filter(|byte| head_ends(ends, *byte)).count();
         assert_eq!(count("GET / HTTP/1.1\r\nHost: a\r\n\r\nGET / HTTP/1.1\r\n\r", &mut ends), 1);
@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn one_of_ten_ids_is_refused_whatever_came_before_its_head() {
+    fn one_of_ten_ids_is_rejected_regardless_of_earlier_bytes() {
         let head = |number: u64| {
             format!("{{\"a\":1}}PUT /transfers/{:08x}-0-4-8-{number:012x}/error HTTP/1.1\r\n\r\n", 10)
         };
@@ -380,7 +380,7 @@ mod tests {
 
     /// Both ends of every attack at once: a flood against the attacker's own polite server.
     #[test]
-    fn a_flood_reaches_a_server_and_ends_with_its_value() {
+    fn flood_reaches_a_server_and_ends_when_dropped() {
         let server = Endpoint::listen().unwrap();
         let make: Make = Arc::new(|_| Bytes::from_static(b"GET / HTTP/1.1\r\n\r\n"));
         let means =

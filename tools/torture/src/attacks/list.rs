@@ -374,7 +374,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_differ_and_bodies_have_the_length_that_they_are_said_to_have() {
+    fn attack_names_differ_and_bodies_have_the_declared_length() {
         let names: BTreeSet<_> = attacks().iter().map(|attack| attack.name).collect();
         assert_eq!(names.len(), attacks().len());
         let amount_of_item = "/individualTransfers/0/transferAmount/amount";

@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn what_came_is_held_against_how_it_ended() {
+    fn received_callbacks_are_compared_with_the_end() {
         const COMMITTED: Option<End> = Some(End::Committed);
         const EXPIRED: Option<End> = Some(End::Expired);
         // Party, end, received callbacks; then owed, delivered, repeated, missing, out of order; words.
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn a_confirmation_is_owed_where_the_hub_gives_one() {
+    fn confirmation_is_owed_if_the_hub_confirms() {
         let committed = Some(End::Committed);
         assert_eq!(judged(true, false, committed, &["POST", "PUT"]), ([2, 2, 0, 0, 0], 0));
         assert_eq!(judged(true, false, committed, &["POST"]), ([2, 1, 0, 1, 0], 1));
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_was_answered_counts_for_nothing() {
+    fn unanswered_transfer_owes_no_callback() {
         let books = Books::default();
         take(&books, "POST");
         assert_eq!(books.verdict(), Verdict::default());

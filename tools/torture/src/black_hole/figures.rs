@@ -332,7 +332,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn quantiles_are_those_of_the_values() {
+    fn percentile_is_one_of_the_values() {
         let hundred: Vec<u64> = (1..=100).collect();
         for (values, part, expected) in [
             (&hundred[..], 50, 50),
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn a_transfer_counts_where_it_should_have_been_sent() {
+    fn transfer_counts_in_the_phase_of_its_due_time() {
         let figures = Figures::default();
         let early = Instant::now();
         figures.begin(Phase::Before);
@@ -394,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn ten_percent_are_within_bounds() {
+    fn growth_of_ten_percent_is_within_bounds() {
         for (before, during, permille, is_within) in [
             (1_000, 1_100, 100, true),
             (1_000, 1_101, 101, false),
@@ -408,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_are_added_to_those_before() {
+    fn run_is_added_to_earlier_ones() {
         let directory = tempfile::tempdir().unwrap();
         for during in [1_000, 2_000] {
             Evidence::add(directory.path(), &SUBJECT, run(1_000, during)).unwrap();

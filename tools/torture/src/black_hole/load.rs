@@ -155,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_other_error_passes_for_an_expiry() {
+    fn only_an_expiry_error_counts_as_an_expiry() {
         let at = Instant::now();
         for (outcome, error_code, end) in [
             (Outcome::Committed, None, Some(End::Committed)),
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quarter_of_the_transfers_is_with_the_lost_one_and_nobody_pays_himself() {
+    fn quarter_of_the_transfers_involves_the_lost_dfsp() {
         let pairs: Vec<Pair> = (0..10_000).map(|number| Pair::draw(7, number)).collect();
         assert!(pairs.iter().all(|pair| pair.payer != pair.payee && pair.payee < DFSPS));
         let with_lost = pairs.iter().filter(|pair| pair.has_lost()).count();

@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn nothing_comes_back_until_it_heals() {
+    async fn hole_returns_nothing_until_it_heals() {
         let hole = Hole::dig(successor().await).await.unwrap();
         let connect = || TcpStream::connect(hole.address());
         let mut before = connect().await.unwrap();

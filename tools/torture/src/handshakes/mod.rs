@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn each_figure_is_held_against_its_bound() {
+    fn figure_out_of_its_bound_is_a_violation() {
         type Change = fn(&mut HandshakesRun);
         let cases: [(Change, usize, &str); 10] = [
             (|_| {}, 0, "exactly ten milliseconds more"),

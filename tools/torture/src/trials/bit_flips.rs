@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn each_changes_one_sector_and_nothing_else() {
+    fn change_affects_a_single_sector() {
         let file = |byte| (byte, vec![byte; FILE_BYTES]);
         let (files, early) = ([file(1), file(2), file(3)], file(9).1);
         for change in [Change::Flip].into_iter().chain(Change::LARGER) {
@@ -378,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn what_changes_nothing_is_none() {
+    fn change_without_effect_is_none() {
         let (files, mut random) = ([((), vec![0; FILE_BYTES])], Random::new(7));
         let bytes = files[0].1.as_slice();
         for (change, early) in [
@@ -394,7 +394,7 @@ mod tests {
 
     /// Evidence refers to seeds. So the meaning of a seed must never change.
     #[test]
-    fn a_seed_draws_what_it_always_drew() {
+    fn draws_of_a_seed_never_change() {
         let mut random = Random::new(1);
         let drawn: Vec<_> = (0..50).map(|_| random.below(13)).collect();
         let mut random = Random::new(1);

@@ -201,7 +201,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_line_of_a_run_tells_what_was_done() {
+    fn counts_are_read_from_the_last_line() {
         let text = "   12 ms  life 1: Accepted(3), served: true, 9 accepted so far\n  99 ms  4321 accepted, 7 segments, 2\n";
         assert_eq!(number_before(text, " accepted, "), 4321);
         assert_eq!(number_before(text, " segments, "), 7);

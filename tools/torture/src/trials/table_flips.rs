@@ -394,7 +394,7 @@ mod tests {
 
     /// Statuses as `wait` returns them: an exit code in the second byte, or a signal in the first.
     #[test]
-    fn only_known_ends_count_as_an_end() {
+    fn only_known_exit_statuses_are_judgements() {
         for (raw, expected) in [
             (0, Some(HARMLESS)),
             (10 << 8, Some("detected")),

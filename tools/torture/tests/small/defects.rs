@@ -41,7 +41,7 @@ fn verdict(remains: &Remains, setup: &Setup, memory: &Memory) -> Option<String> 
 }
 
 #[test]
-fn an_honest_hub_passes() {
+fn honest_hub_passes() {
     let remains = Remains::none(SEED);
     let (setup, memory) = lived(&remains);
     assert!(memory.acknowledged > 20, "{memory:?}");
@@ -49,7 +49,7 @@ fn an_honest_hub_passes() {
 }
 
 #[test]
-fn a_lost_transfer_is_found() {
+fn lost_transfer_is_found() {
     let remains = Remains::none(SEED);
     let (setup, mut memory) = lived(&remains);
     let number = memory.transfers.len() as u64;
@@ -59,7 +59,7 @@ fn a_lost_transfer_is_found() {
 }
 
 #[test]
-fn another_end_is_found() {
+fn transfer_with_another_end_is_found() {
     let remains = Remains::none(SEED);
     let (setup, mut memory) = lived(&remains);
     let ended = memory.transfers.values_mut().find(|known| known.ended.is_some()).expect("some have ended");
@@ -79,7 +79,7 @@ fn ended_by_nobody(remains: &Remains, setup: &Setup, mut memory: Memory) {
 
 /// A disk that acknowledges a write and loses it, which is equivalent to an early acknowledgement.
 #[test]
-fn an_acknowledgement_before_its_time_is_found() {
+fn early_acknowledgement_is_found() {
     let mut found = 0;
     for ordinal in 60..100 {
         let remains = Remains::none(SEED);
@@ -140,7 +140,7 @@ impl Archive for Broken {
 }
 
 #[test]
-fn an_archive_that_fails_is_the_reason_of_the_end() {
+fn failing_archive_is_the_reason_of_the_engines_end() {
     for round in 0..ROUNDS {
         let options = EngineOptions {
             storage: Some(Storage {

@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_right_is_taken() {
+    fn correct_answers_pass() {
         let (taken, refused) = (answer(202, ""), answer(400, REFUSAL));
         let own = "HTTP/1.1 431 X\r\ncontent-length: 0\r\n\r\n";
         let both = [due(202), due(400)];
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn every_planted_mistake_is_found() {
+    fn planted_mistakes_are_found() {
         let (taken, refused) = (answer(202, ""), answer(400, REFUSAL));
         let last = Due { is_last: true, ..due(202) };
         for (received, due, what) in [

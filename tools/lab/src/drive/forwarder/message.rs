@@ -165,7 +165,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn messages_are_known_by_method_and_path() {
+    fn message_kind_follows_from_method_and_path() {
         for (method, path, expected) in [
             (Method::POST, "/transfers", Some(Message::Prepare)),
             (Method::PUT, "/transfers/x", Some(Message::Fulfil)),
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn bodies_are_parsed_as_what_they_are() {
+    fn body_is_parsed_by_the_kind_of_its_message() {
         let bodies = [
             (Message::Lookup, ""),
             (

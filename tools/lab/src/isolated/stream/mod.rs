@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_seed_makes_the_same_stream_and_another_seed_another() {
+    fn generated_stream_depends_on_the_seed() {
         let stream = Stream::generate(&small(7)).unwrap();
         assert_eq!(stream, Stream::generate(&small(7)).unwrap());
         assert_ne!(stream, Stream::generate(&small(8)).unwrap());
@@ -366,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn every_message_is_one_that_a_hub_takes() {
+    fn generated_messages_are_accepted_by_a_hub() {
         let stream = Stream::generate(&small(1)).unwrap();
         let prepares = stream.decode(MessageKind::Prepare, 300).unwrap();
         let mut payers = [0; 5];
@@ -387,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn options_out_of_range_are_refused() {
+    fn options_out_of_range_are_rejected() {
         let good = small(1);
         for options in [
             GenerateOptions { transfers: 0, ..good },
@@ -407,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn streams_of_several_hubs_become_one() {
+    fn streams_of_several_hubs_are_joined() {
         let mut both = Stream::default();
         both.append(Stream::generate(&GenerateOptions { dfsps: 2, ..small(1) }).unwrap());
         both.append(Stream::generate(&GenerateOptions { dfsps: 4, fulfils: false, ..small(2) }).unwrap());
@@ -423,7 +423,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_gives_back_what_was_written() {
+    fn file_returns_the_written_stream() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("stream");
         let options = GenerateOptions { body_bytes: 5_000, ..small(3) };
@@ -436,7 +436,7 @@ mod tests {
     }
 
     #[test]
-    fn no_damage_goes_unseen() {
+    fn damaged_file_is_rejected() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("stream");
         let stream = Stream::generate(&GenerateOptions { transfers: 3, fulfils: false, ..small(4) }).unwrap();
@@ -465,7 +465,7 @@ mod tests {
     }
 
     #[test]
-    fn recorded_bodies_are_changed_in_one_place_only() {
+    fn recorded_bodies_change_in_one_member() {
         let at = Timestamp::parse_iso("2099-01-01T00:00:00.500Z").unwrap();
         let stream = Stream::generate(&small(1)).unwrap();
         let body = &stream.messages[0].body;

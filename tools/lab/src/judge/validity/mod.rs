@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn each_gate_is_named_when_it_is_not_passed() {
+    fn failed_gate_is_named() {
         assert_eq!(findings(|_| ()), Vec::<String>::new());
         let schedule = ScheduleResult { lag_ms_p99: 14.0, skipped: 3, ..ScheduleResult::default() };
         type Change = Box<dyn FnOnce(&mut LabResult)>;
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn full_cores_speak_against_a_generator_that_has_them_alone_and_keeps_no_schedule() {
+    fn full_cores_invalidate_a_closed_loop_that_does_not_share_them() {
         let machine = |shared, full| Some(MachineResult { shared, full, ..MachineResult::default() });
         let text = "cores of the load generator's machine were full";
         for (shared, full, counts) in
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_generator_may_be_busy_where_its_own_ceiling_is_measured_and_nowhere_else() {
+    fn busy_generator_is_valid_only_if_its_own_limit_is_measured() {
         let load = Load::Closed { users: 32 };
         let busy = |alone| {
             let options = RunOptions { alone, workers: Some(2), load: load.clone(), ..RunOptions::default() };
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn programs_without_a_part_in_the_run_may_not_take_much() {
+    fn other_programs_above_the_limit_invalidate_the_run() {
         for (share, counts) in [(None, true), (Some(0.25), true), (Some(0.8), false)] {
             let other =
                 MachineResult { shared: true, other_programs_share: share, ..MachineResult::default() };
