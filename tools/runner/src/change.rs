@@ -112,7 +112,8 @@ pub fn files(revision: &str) -> Result<Vec<PathBuf>, String> {
 /// The last commit that the current branch shares with the server's main branch, or with the local one if the server is
 /// unknown.
 ///
-/// # Errors If git knows no main branch.
+/// # Errors
+/// If git knows no main branch.
 pub fn main_branch() -> Result<String, String> {
     let bases = ["origin/main", "main"].map(|branch| git(&["merge-base", "HEAD", branch]));
     let [of_server, own] = bases;

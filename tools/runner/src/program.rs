@@ -42,7 +42,8 @@ impl Program {
 /// Builds the programs that `cargo test` builds for these arguments, and lists them. Returns `None` if the build does
 /// not finish before `end`. Cargo prints its messages.
 ///
-/// # Errors If the build fails.
+/// # Errors
+/// If the build fails.
 pub fn build(selection: &[&str], end: Option<Instant>) -> Result<Option<Vec<Program>>, String> {
     let mark = format!("{}-build", std::process::id());
     let arguments = ["test", "--locked", "--no-run", "--message-format=json-render-diagnostics"];

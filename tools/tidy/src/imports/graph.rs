@@ -75,7 +75,8 @@ impl Module {
 impl Graph {
     /// Reads the modules of a crate from its root file. `sources` are the files of the tree.
     ///
-    /// # Panics If a file is not valid Rust.
+    /// # Panics
+    /// If a file is not valid Rust.
     pub fn read(sources: &BTreeMap<PathBuf, String>, root: &Path) -> Self {
         let mut graph = Self::default();
         if let Some(text) = sources.get(root) {

@@ -44,7 +44,8 @@ pub struct Content {
 
 /// Reads a source file.
 ///
-/// # Panics If it is not valid Rust.
+/// # Panics
+/// If it is not valid Rust.
 pub fn read(text: &str) -> Content {
     let mut content = Content::default();
     let tokens: TokenStream = text.parse().unwrap_or_else(|error| panic!("{error}"));
