@@ -182,7 +182,7 @@ fn a_few_worlds_of_nodes() {
     assert_met(
         &outcome,
         &[
-            ("changes of the node that leads", 4),
+            ("changes of the leader", 4),
             ("times that a node followed", 20),
             ("entries or acknowledgements that were lost", 20),
             ("copies compared at the end", 4),

@@ -105,7 +105,7 @@ fn parts(results: &Results) -> Vec<Part> {
         parts.push(section("side-by-side", "Side by side", &overlays(&results.runs)));
     }
     parts.push(part("details", "Every run", runs_part(&results.runs)));
-    parts.push(part("words", "What the words mean", Markup::raw(GLOSSARY)));
+    parts.push(part("words", "Glossary", Markup::raw(GLOSSARY)));
     parts.retain(|(.., content)| !content.is_empty());
     parts
 }

@@ -92,7 +92,7 @@ fn run_nodes(seed: u64) -> Tally {
         (Tally::UNITS, 1),
         ("events", outcome.events),
         ("starts", counts.starts),
-        ("changes of the node that leads", counts.fail_overs),
+        ("changes of the leader", counts.fail_overs),
         ("hand-overs", counts.hand_overs),
         ("leaders that came back when another one led", counts.former_leaders),
         ("times that other nodes were to deliver, or one of them ended", counts.courier_troubles),
