@@ -8,7 +8,7 @@ use crate::report::difference::{Difference, Judgement, deciding};
 use crate::report::run::Run;
 
 /// The note about an interval within single runs, for a reader who must decide.
-const REPEAT: &str = "This rests on single runs, and how the machine itself differs from one moment to the next is not in the interval: repeat both, in turn (--repetitions), before deciding on it.";
+const REPEAT: &str = "This rests on single runs. The interval does not contain the machine's changes over time: repeat both runs in turn (--repetitions) before you decide.";
 
 /// The verdict on throughput, or on the tail latency if the schedule set the throughput; then other certain
 /// differences.
@@ -50,7 +50,7 @@ fn by_ratio(main: &Difference, differences: &[Difference]) -> String {
     let is_told_by_throughput = main.metric == Metric::Throughput && main.judgement == Judgement::Real;
     match ratio.filter(|_| is_told_by_throughput) {
         Some(ratio) if matches!(ratio.judgement, Judgement::Same | Judgement::Noise) => format!(
-            " The ratio to the baseline, which ran in turn with each, does not show it ({}): it may have been the machine.",
+            " The ratio to the baseline, which ran in turn with each, shows no difference ({}): the machine may be the cause.",
             ratio.text()
         ),
         _ => String::new(),

@@ -267,7 +267,7 @@ mod tests {
         assert!(searching.note(250, &result(true)));
         let found = searching.clone().finish();
         assert_eq!((found.highest_met_per_s, found.lowest_missed_per_s), (Some(250), Some(500)));
-        assert_eq!(found.limited_by, Some(Limit::Generator), "the hub may hold more");
+        assert_eq!(found.limited_by, Some(Limit::Generator), "the hub may handle more");
         assert_eq!((found.probes[0].met, found.probes[0].valid), (false, false));
         assert!(found.probes[0].reasons[0].contains("schedule"));
         // A lower rate that the hub misses is more informative than a higher one that the generator could not send.
@@ -333,7 +333,7 @@ mod tests {
         let mut searching = Searching::new(Search::default());
         let mut failed = result(true);
         failed.audit.ok = false;
-        failed.validity = Validity::of(vec!["the audit does not hold: see its findings".to_owned()]);
+        failed.validity = Validity::of(vec!["the audit failed: see its findings".to_owned()]);
         assert!(!searching.note(500, &failed));
         assert_eq!(searching.finish().limited_by, Some(Limit::Target));
     }

@@ -19,7 +19,7 @@ const OPERATIONS_MIN: u64 = 100;
 pub(crate) fn judge(options: &RunOptions, result: &LabResult) -> Validity {
     let mut findings = Vec::new();
     if !result.audit.ok {
-        findings.push("the audit does not hold: see its findings".to_owned());
+        findings.push("the audit failed: see its findings".to_owned());
     }
     if let Some(schedule) = &result.schedule {
         findings.extend(schedule_findings(schedule, result.machine.as_ref()));
@@ -46,7 +46,7 @@ fn schedule_findings(schedule: &ScheduleResult, machine: Option<&MachineResult>)
     let mut findings = Vec::new();
     if schedule.skipped > 0 {
         findings.push(format!(
-            "the load generator skipped {} arrivals, because as many operations as allowed were without outcome",
+            "the load generator skipped {} arrivals, because the maximum number of operations had no outcome",
             schedule.skipped
         ));
     }

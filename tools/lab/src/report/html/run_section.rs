@@ -76,7 +76,7 @@ fn headline(run: &Run) -> String {
             "The highest rate that met every target is {} per second{}. ",
             number(f64::from(rate)),
             if found.is_generators() {
-                "; above it the load generator could not keep up, and the hub may hold more"
+                "; above it the load generator could not keep up, and the hub may handle more"
             } else {
                 ""
             }
