@@ -52,7 +52,7 @@ fn honest_hub_passes_every_scenario_with_its_phases() {
 fn faulty_hub_fails_the_audit_of_answers() {
     for (vice, text) in [
         (Vice::LosesAnswer, "never answered"),
-        (Vice::RepeatsAnswer, "more than one per question"),
+        (Vice::RepeatsAnswer, "repeat an earlier answer to their query"),
         (Vice::ForgesAnswer, "wrong"),
         (Vice::RefusesLate, "no DFSP sent"),
     ] {

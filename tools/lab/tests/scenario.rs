@@ -384,7 +384,7 @@ fn missing_metrics_or_process_ends_the_run() {
     assert!(error.to_string().ends_with("it answers 404"), "{error}");
     let error =
         run_in_parts(|toy, target| target.metrics_urls = vec![toy.url(Part::Admin) + "/participants"]);
-    assert!(error.unwrap_err().to_string().contains("no metrics text"));
+    assert!(error.unwrap_err().to_string().contains("not a metrics text"));
     let error = run_in_parts(|_, target| target.pids = vec![u32::MAX]).unwrap_err();
     assert!(matches!(error, LabError::Process(_)), "{error}");
 }

@@ -199,7 +199,7 @@ fn faults_are_shown_in_the_state() {
         (disk, "fault: BrokenReads", "+ armed at read ", ": Broken"),
         (disk, "fault: BrokenOperation", "+ armed at operation ", ": Broken"),
         (disk, "fault: FullDisk", "+ archive: ", "no room"),
-        (disk, "fault: FullDisk", "+ disk: ", "room for "),
+        (disk, "fault: FullDisk", "+ disk: ", " bytes free"),
     ] {
         let plan = Plan { transfers: 4, trouble_ms: 1_000, ..small(faults) };
         let (before, step, after) = first_that_says(&plan, text);

@@ -135,7 +135,7 @@ mod tests {
         let faults: [(Fault, &str); 4] = [
             (|evidence| ends(evidence, |quotes| &mut quotes.late), "never answered"),
             // One unexpected answer may belong to the query that got no response.
-            (|evidence| evidence.counters.answers_unasked = 2, "1 answers are more than one"),
+            (|evidence| evidence.counters.answers_unasked = 2, "1 answers repeat an earlier answer"),
             (|evidence| ends(evidence, |quotes| &mut quotes.wrong), "wrong"),
             (|evidence| ends(evidence, |quotes| &mut quotes.errors), "no DFSP sent"),
         ];

@@ -333,7 +333,7 @@ fn results_that_cannot_be_added_are_rejected() {
         (|result| result.options.warm_up_s = 3.0, "/options/warm_up_s"),
         (|result| result.options.slices = 2, "/options/slices"),
         (|result| result.kind = "isolated".into(), "one stage alone"),
-        (|result| result.breakpoint = Some(BreakpointResult::default()), "it is a search"),
+        (|result| result.breakpoint = Some(BreakpointResult::default()), "it is a breakpoint search"),
         (|result| result.histogram = None, "its histogram of latency is missing"),
     ];
     let directory = tempfile::tempdir().unwrap();

@@ -174,7 +174,7 @@ fn broken_toml_and_contradictions_are_mistakes() {
             "test.toml:4: a stage needs both",
         ),
         ("title = \"x\"\ntest = \"breakpoint\"", "test.toml: a breakpoint is searched for [targets]"),
-        ("title = \"x\"\n[breakpoint]\nprobes_max = 3", "test.toml:2: [breakpoint] goes with"),
+        ("title = \"x\"\n[breakpoint]\nprobes_max = 3", "test.toml:2: [breakpoint] requires"),
         ("title = \"x\"\nload = 5", "test.toml:2: load is a section"),
         (
             "title = \"x\"\n[dfsps]\nweights = [1, 0]\npairs = \"weighted\"",
@@ -237,7 +237,7 @@ fn claim_is_about_a_repeated_ablation() {
     assert!(sweep("[1, 2]").is_against_first() && !sweep("[1, 2, 3]").is_against_first());
     assert!(!parse("title = \"x\"").unwrap().is_against_first());
     for (wrong, expected) in [
-        (claim.replace("\"b\"", "\"a\""), "\"a\" is no [[ablation]] after the first"),
+        (claim.replace("\"b\"", "\"a\""), "\"a\" is not an [[ablation]] after the first"),
         (claim.replace("hub.cpu", "cpu"), "claim.figure: give one of throughput_per_s"),
         (claim.replace("at_most_percent = 2.5", ""), "at_most_percent is missing in [claim]"),
         ("[claim]\ntext = \"x\"".to_owned(), "write each claim as [[claim]]"),
@@ -261,11 +261,11 @@ fn parallel_loads_have_an_operation_and_a_rate() {
     let ladder = ScenarioFile::named("parallel-ladder").unwrap();
     assert_eq!(options(&ladder, 0).phases().len(), 3);
     for (text, line, expected) in [
-        (format!("{quotes}{lookups}[load]\nusers = 5"), 11, "say nothing beside [[parallel]]"),
-        (format!("test = \"breakpoint\"\n{quotes}{lookups}[targets]\nlost = 0"), 0, "searched for one load"),
+        (format!("{quotes}{lookups}[load]\nusers = 5"), 11, "have no effect beside [[parallel]]"),
+        (format!("test = \"breakpoint\"\n{quotes}{lookups}[targets]\nlost = 0"), 0, "needs a single load"),
         (quotes.replace("operation = \"quotes\"", ""), 2, "a load needs an operation"),
         (quotes.replace("poisson", "closed"), 2, "parallel.rate_per_s has no effect on shape \"closed\""),
-        (quotes.replace("\"poisson\"\nrate_per_s = 7", "\"closed\""), 2, "loads in parallel arrive by rate"),
+        (quotes.replace("\"poisson\"\nrate_per_s = 7", "\"closed\""), 2, "parallel loads need a rate"),
         (quotes.to_owned(), 0, "loads in parallel are 2 to 8 open loops"),
         (format!("{quotes}{lookups}percent_of_breakpoint = 5"), 6, "has no effect on shape \"ramping-rate\""),
     ] {
@@ -293,7 +293,7 @@ fn published_pairs_are_thirteen_with_one_large_payer() {
     assert_eq!((pairs.len(), paid), (13, [210, 30, 30, 30, 0, 0, 0, 0]), "70 %, and three times 10 %");
     assert!(options.load.is_open() && options.cool_down.as_secs() > 0);
     for (listed, expected) in [
-        ("", "dfsps.listed goes with pairs"),
+        ("", "dfsps.listed and pairs"),
         ("listed = [{ from = 1, to = 1, weight = 1 }]", "two different DFSPs of 1 to 3"),
         ("listed = [{ from = 1, to = 4, weight = 1 }]", "two different DFSPs of 1 to 3"),
         ("listed = [{ from = 1, to = 2 }]", "a pair needs from, to"),

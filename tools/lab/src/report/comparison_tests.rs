@@ -259,7 +259,7 @@ fn requested_rate_is_not_a_finding() {
     let pair = compared(open(100.0, 10.0), open(120.0, 8.0));
     assert_eq!(pair.decided_by, Some(Metric::Tail));
     assert!(pair.verdict.starts_with("“new”: p99 is 20 %"), "{}", pair.verdict);
-    assert!(pair.verdict.contains("before deciding on it"), "one run each: {}", pair.verdict);
+    assert!(pair.verdict.contains("before you decide"), "one run each: {}", pair.verdict);
     assert!(pair.differences.iter().all(|difference| difference.within_run || difference.interval.is_none()));
 }
 

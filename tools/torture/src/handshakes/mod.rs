@@ -316,8 +316,8 @@ mod tests {
             (|run| run.rounds[0].flood_p99_us = None, 1, "a storm during which too few payments ended"),
             (|run| run.handshakes = 6_700, 1, "no storm"),
             (|run| run.handshakes_failed = 1, 1, "a handshake"),
-            (|run| run.reloads = 1, 1, "a renewal that was not taken up"),
-            (|run| run.requests = 0, 1, "nobody asked"),
+            (|run| run.reloads = 1, 1, "a renewal that did not take effect"),
+            (|run| run.requests = 0, 1, "no DFSP asked"),
             (|run| run.requests_failed = 1, 1, "a request"),
             (|run| run.failed = 1, 1, "a payment"),
         ];

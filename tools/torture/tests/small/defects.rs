@@ -67,14 +67,14 @@ fn transfer_with_another_end_is_found() {
         if ended.ended == Some(PublicState::Aborted) { PublicState::Committed } else { PublicState::Aborted };
     ended.ended = Some(other);
     let found = verdict(&remains, &setup, &memory).expect("is found");
-    assert!(found.contains("ended otherwise"), "{found}");
+    assert!(found.contains("has another end than the answered one"), "{found}");
     ended_by_nobody(&remains, &setup, memory);
 }
 
 fn ended_by_nobody(remains: &Remains, setup: &Setup, mut memory: Memory) {
     memory.transfers.values_mut().for_each(|known| known.ended = None);
     let found = verdict(remains, setup, &memory).expect("is found");
-    assert!(found.contains("nobody ended it"), "{found}");
+    assert!(found.contains("but no request ended it"), "{found}");
 }
 
 /// A disk that acknowledges a write and loses it, which is equivalent to an early acknowledgement.

@@ -289,9 +289,9 @@ mod tests {
         for (received, due, what) in [
             ("HTTP/1.1 2".to_owned(), vec![due(202)], "an answer ends within its head"),
             ("nonsense\r\n\r\n".to_owned(), vec![due(202)], "malformed"),
-            (taken.replace("content-length: 0", "x: y"), vec![due(202)], "does not say how long"),
-            (taken.replace(": 0", ": 5"), vec![due(202)], "202 claims 5 bytes and has 0"),
-            (taken.replace(": 0", ": -1"), vec![due(202)], "no number"),
+            (taken.replace("content-length: 0", "x: y"), vec![due(202)], "202 has no length"),
+            (taken.replace(": 0", ": 5"), vec![due(202)], "202 declares 5 bytes and has 0"),
+            (taken.replace(": 0", ": -1"), vec![due(202)], "is not a number"),
             (taken.replace("\r\n\r\n", "\r\ncontent-length: 0\r\n\r\n"), vec![due(202)], "two lengths"),
             (taken.replace("content-type", "transfer-encoding"), vec![due(202)], "in chunks"),
             (taken.repeat(2), vec![due(202)], "202 does not answer a request"),
@@ -300,7 +300,7 @@ mod tests {
             (refused.clone(), vec![due(202)], "400 is answered, but 202 is due"),
             (answer(400, "{}"), vec![due(400)], "400 without an error object"),
             (refused.replace("json", "text"), vec![due(400)], "400 without an error object"),
-            (answer(431, "body"), vec![], "431 answers nothing"),
+            (answer(431, "body"), vec![], "431 does not answer a request"),
             (answer(431, "") + &taken, vec![], "202 follows the last answer"),
         ] {
             let found = check(received.as_bytes(), &due, true).unwrap_err();
