@@ -46,17 +46,22 @@ macro_rules! targets {
 
 targets! {
     connection: connection::connection, connections, 5_000,
-        "a connection in pieces, through the server's own loop: it ends, and each request has one valid response";
+        "a connection in pieces, through the server's own loop: it ends, and each request has one valid \
+         response";
     proxy_header: edge::proxy_header, proxy_headers, 500_000,
-        "the first bytes of a load balancer's connection: no header, an incomplete one, or one of the declared length";
+        "the first bytes of a load balancer's connection: no header, an incomplete one, or one of the \
+         declared length";
     http2_requests: http2::requests, http2_requests, 5_000,
-        "frames of HTTP/2 in pieces, through the server's own loop: it ends, and each opened stream has a valid response";
+        "frames of HTTP/2 in pieces, through the server's own loop: it ends, and each opened stream has a \
+         valid response";
     http2_answers: http2::answers, http2_answers, 5_000,
-        "frames of HTTP/2 that answer a request of the hub: a response within the limits, or an error without a wait";
+        "frames of HTTP/2 that answer a request of the hub: a response within the limits, or an error \
+         without a wait";
     http_request: edge::http_request, http_requests, 135_000,
         "a request's head and body: rejected with a valid FSPIOP error, or a command for the engine";
     messages: edge::messages, messages, 135_000,
-        "a request that is forwarded: rejected with a valid FSPIOP error, or parsed, and its path is written unchanged";
+        "a request that is forwarded: rejected with a valid FSPIOP error, or parsed, and its path is \
+         written unchanged";
     headers: edge::headers, header_blocks, 22_500,
         "FSPIOP headers: rejected with a valid FSPIOP error, and a header block is read as it was written";
     routes: edge::routes, paths, 13_500,
@@ -78,13 +83,15 @@ targets! {
     store_record: journal::store_record, store_records, 1_270_000,
         "records of the store: an accepted one is encoded to the same changes";
     journal: journal::journal, journal_patches, 5_400,
-        "a journal with bytes changed anywhere: rejected, or read as it was written, without loss if few bits changed";
+        "a journal with bytes changed anywhere: rejected, or read as it was written, without loss if few \
+         bits changed";
     segment: journal::segment, segments, 27_000,
         "segments with right checksums: rejected, or read, and opened without a change";
     snapshot_file: journal::snapshot_file, snapshot_files, 135_000,
         "snapshot files: skipped as damaged, or read as they were written";
     oracle: oracle::oracle, oracle_answers, 30_000,
-        "answers of external oracles: rejected, or owners within limits and in order, and an outcome for each entry";
+        "answers of external oracles: rejected, or owners within limits and in order, and an outcome for \
+         each entry";
     config: admin::config, config_files, 1_800,
         "files of settings: read, or rejected with every mistake";
     scheme_file: admin::scheme_file, scheme_files, 18_000,
@@ -94,7 +101,8 @@ targets! {
     party_file: admin::party_file, party_files, 180_000,
         "files of parties: every line read or rejected";
     admin: admin::admin, admin_requests, 100_000,
-        "requests to the admin API of a running hub: never a status of 500 or above, and the books stay consistent";
+        "requests to the admin API of a running hub: never a status of 500 or above, and the books stay \
+         consistent";
 }
 
 /// Finds a target by its name.

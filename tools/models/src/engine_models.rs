@@ -263,7 +263,8 @@ mod progress_model {
                     let is_known = forgotten_to < RECORD || is_found || eviction.outdates(epoch);
                     assert!(
                         is_known,
-                        "the transfer is found neither in memory nor in the archive: looked up in epoch {epoch}, {eviction:?}"
+                        "the transfer is found neither in memory nor in the archive: looked up in epoch \
+                         {epoch}, {eviction:?}"
                     );
                 }
             }

@@ -299,7 +299,8 @@ pub(crate) fn take_callback(
         let _ = waiter.send(Finished { outcome, at: Instant::now(), error_code: taken.error_code });
     }
     if taken.contradiction {
-        tracing::warn!(bulk = %id, dfsp = %shared.dfsp(receiver).name, "a callback about a bulk transfer contradicts its outcome");
+        let dfsp = &shared.dfsp(receiver).name;
+        tracing::warn!(bulk = %id, %dfsp, "a callback about a bulk transfer contradicts its outcome");
     }
     count(match (taken.contradiction, taken.first, is_over) {
         (true, _, _) => &counters.contradictions,

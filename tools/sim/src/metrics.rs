@@ -87,7 +87,8 @@ impl SimMetrics {
     pub fn new() -> Self {
         let mut registry = Registry::default();
         let (ways, handling, calls) = (
-            "Time from sending a request or an answer to its arrival, and from sending a request to the arrival of its answer",
+            "Time from sending a request or an answer to its arrival, and from sending a request to the \
+             arrival of its answer",
             "Time from the head of a received message to the HTTP response",
             "Time from sending a message to the HTTP response, or to its failure",
         );

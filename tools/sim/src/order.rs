@@ -275,7 +275,8 @@ async fn register(shared: &Arc<Shared>, dfsp: u32, body: &[u8]) -> Result<Respon
     let mut error = registered.await.unwrap_or_else(|_| Err(Refusal::late())).err();
     let dfsp = shared.dfsp(dfsp);
     if error.is_none() && !dfsp.add_party(&party) {
-        let text = "the hub registered the party, but the simulated DFSP has too many parties to answer lookups of it";
+        let text =
+            "the hub registered the party, but the simulated DFSP has too many to answer lookups of it";
         error = Some(Refusal::new(StatusCode::INSUFFICIENT_STORAGE, None, text.to_owned()));
     }
     if let Some(error) = &mut error {

@@ -92,7 +92,7 @@ impl Service for SimService {
             && let Err(fault) = signing.verify(&head.method, &head.headers, &body)
         {
             count(&dfsp.counters.signatures_refused);
-            tracing::warn!(dfsp = %dfsp.name, %fault, uri = %head.uri, "a message has no valid signature of its sender");
+            tracing::warn!(dfsp = %dfsp.name, %fault, uri = %head.uri, "a message lacks its sender's signature");
             return answer(StatusCode::BAD_REQUEST);
         }
         let owns_it = is_community || settings.owns_every_party;

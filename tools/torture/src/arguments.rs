@@ -281,7 +281,7 @@ impl TrialArguments {
     fn prepare(&self) -> Result<(), String> {
         if cfg!(panic = "abort") {
             return Err(
-                "this build aborts at a panic and cannot report broken promises: build with --profile torture".into(),
+                "this build aborts at a panic, but a broken promise is a panic: use --profile torture".into(),
             );
         }
         self.binary.as_deref().map_or(Ok(()), hub_binary::name)

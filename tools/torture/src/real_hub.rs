@@ -109,7 +109,8 @@ impl Lost {
         if room < DARK_MIN.min(wanted) {
             let least = (around + DARK_MIN).as_secs().div_ceil(60);
             return Err(format!(
-                "{minutes} minutes leave no time for the loss: give --minutes {least}, or fewer --light-seconds"
+                "{minutes} minutes leave no time for the loss: give --minutes {least}, or fewer \
+                 --light-seconds"
             ));
         }
         Ok(wanted.min(room))

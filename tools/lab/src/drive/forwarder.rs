@@ -203,7 +203,7 @@ impl Service for ForwarderService {
             return answer(StatusCode::BAD_REQUEST);
         };
         if let Err(fault) = self.0.security.verify(&head.method, &head.uri, &head.headers, &body) {
-            tracing::debug!(%fault, "a message has no valid signature of its sender");
+            tracing::debug!(%fault, "a message lacks its sender's signature");
             return answer(StatusCode::BAD_REQUEST);
         }
         if self.0.forwards.fetch_add(1, Ordering::Relaxed) >= FORWARDS_MAX {

@@ -55,7 +55,8 @@ fn verdict_is_worded_by_its_certainty() {
         ),
         (
             json!({"throughput_per_s": 130.0}),
-            "“new” is 30 % faster than “old” in one measurement each; without repetitions, this may be noise.",
+            "“new” is 30 % faster than “old” in one measurement each; without repetitions, this may be \
+             noise.",
         ),
         (
             json!({"unit": "lookup"}),
@@ -103,11 +104,13 @@ fn slices_of_one_run_are_not_repetitions() {
         (
             once([111.0, 112.0, 113.0, 112.0]),
             "“new” is 12 % ± 1.5 % faster than “old” within these runs. This rests on single runs. The interval does not \
-             contain the machine's changes over time: repeat both runs in turn (--repetitions) before you decide.",
+             contain the machine's changes over time: repeat both runs in turn (--repetitions) before you \
+             decide.",
         ),
         (
             once([100.0, 101.0, 100.5, 100.5]),
-            "“new” and “old” are the same in throughput within these runs: +0.5 % ± 1.2 %. This rests on single runs.",
+            "“new” and “old” are the same in throughput within these runs: +0.5 % ± 1.2 %. This rests on \
+             single runs.",
         ),
         (
             once([90.0, 100.0, 110.0, 98.0]),

@@ -55,7 +55,8 @@ impl Difference {
     pub(super) fn contradiction(&self) -> Option<String> {
         let [base, other] = self.contradicting?.map(|value| self.metric.format(value));
         Some(format!(
-            "{}: {base} and {other}, the figures of the whole runs, differ in the opposite direction to the means of their repetitions; the comparison shows the means",
+            "{}: {base} and {other}, the figures of the whole runs, differ in the opposite direction to the \
+             means of their repetitions; the comparison shows the means",
             self.metric.name()
         ))
     }

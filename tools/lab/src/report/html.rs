@@ -236,9 +236,10 @@ fn runs_part(runs: &[Run]) -> Markup {
         return all;
     }
     all.within(
-        "<section class=\"runs\"><h2>Every run</h2><p class=\"note on-screen\">Click a run to unfold it. Only unfolded runs are printed.</p>\
-         <p class=\"note on-paper\">Runs that were folded on the screen are left out. Unfold them on the screen to print \
-         them.</p>{}</section>",
+        "<section class=\"runs\"><h2>Every run</h2><p class=\"note on-screen\">Click a run to unfold it. \
+         Only unfolded runs are printed.</p>\
+         <p class=\"note on-paper\">Runs that were folded on the screen are left out. Unfold them on the \
+         screen to print them.</p>{}</section>",
     )
 }
 

@@ -8,7 +8,8 @@ use crate::report::difference::{Difference, Judgement, deciding};
 use crate::report::run::Run;
 
 /// The note about an interval within single runs, for a reader who must decide.
-const REPEAT: &str = "This rests on single runs. The interval does not contain the machine's changes over time: repeat both runs in turn (--repetitions) before you decide.";
+const REPEAT: &str = "This rests on single runs. The interval does not contain the machine's changes over \
+                      time: repeat both runs in turn (--repetitions) before you decide.";
 
 /// The verdict on throughput, or on the tail latency if the schedule set the throughput; then other certain
 /// differences.
@@ -50,7 +51,8 @@ fn by_ratio(main: &Difference, differences: &[Difference]) -> String {
     let is_told_by_throughput = main.metric == Metric::Throughput && main.judgement == Judgement::Real;
     match ratio.filter(|_| is_told_by_throughput) {
         Some(ratio) if matches!(ratio.judgement, Judgement::Same | Judgement::Noise) => format!(
-            " The ratio to the baseline, which ran in turn with each, shows no difference ({}): the machine may be the cause.",
+            " The ratio to the baseline, which ran in turn with each, shows no difference ({}): the machine \
+             may be the cause.",
             ratio.text()
         ),
         _ => String::new(),
@@ -113,7 +115,8 @@ fn sentence(base: &str, other: &str, difference: &Difference) -> String {
             format!("{other} and {base} are the same in {name} for all practical purposes: {text}.")
         }
         Judgement::Noise if difference.within_run => format!(
-            "{other} against {base}: any difference in {name} is within the noise of these runs: {text}. {REPEAT}"
+            "{other} against {base}: any difference in {name} is within the noise of these runs: {text}. \
+             {REPEAT}"
         ),
         Judgement::Noise => {
             let advice = difference.repetitions_more.map(|more| {

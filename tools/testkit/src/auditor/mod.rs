@@ -112,7 +112,8 @@ impl Auditor {
             )),
             Seen::PutConversion { id, by, good: true, .. } if self.books.is_waiting_for_fxp(*id, *by) => {
                 Some(format!(
-                    "I2: the FXP's PUT for FX transfer {id} is acknowledged, but the FX transfer still waits for it"
+                    "I2: the FXP's PUT for FX transfer {id} is acknowledged, but the FX transfer still \
+                     waits for it"
                 ))
             }
             Seen::PutBulk(sent) if sent.is_right && self.books.is_waiting_for_answer(sent.bulk, sent.by) => {

@@ -269,7 +269,8 @@ impl AttacksRun {
             if slowest.clone().any(|permille| permille.is_none()) { None } else { slowest.flatten().max() };
         let memory = self.attacks.iter().map(|attack| attack.rss_mib_max).max().unwrap_or(0);
         format!(
-            "payments' p99 ≤ {} × (of at least {} ms): {}; ≤ {RSS_MIB_MAX} MiB: {memory}; no crash, no failed payment",
+            "payments' p99 ≤ {} × (of at least {} ms): {}; ≤ {RSS_MIB_MAX} MiB: {memory}; no crash, no \
+             failed payment",
             P99_PERMILLE_MAX / 1_000,
             P99_FLOOR_US / 1_000,
             times(slowest)

@@ -22,8 +22,8 @@ pub(crate) fn section(comparison: &Comparison, heading: &str) -> Markup {
         );
     }
     Markup::of(
-        "<section class=\"verdict\"><h2>{}</h2>{}<p class=\"note\">{} A bar shows the interval of the true difference; \
-         a bar that touches the middle may be noise.</p></section>",
+        "<section class=\"verdict\"><h2>{}</h2>{}<p class=\"note\">{} A bar shows the interval of the true \
+         difference; a bar that touches the middle may be noise.</p></section>",
         &[&heading, &pairs, &comparison.method()],
     )
 }
@@ -137,8 +137,8 @@ pub(crate) fn shares(run: &Run) -> Markup {
         .chain(kinds.iter().map(|(kind, _)| *kind))
         .collect();
     Markup::of(
-        "{}<p class=\"note\">The hub's CPU time by stage, from {} samples of its stacks. A sample counts for the innermost \
-         stage of its stack. ± is half of the share's 95 % interval, if samples are independent.</p>",
+        "{}<p class=\"note\">The hub's CPU time by stage, from {} samples of its stacks. A sample counts \
+         for the innermost stage of its stack. ± is half of the share's 95 % interval, if samples are independent.</p>",
         &[&table(&head, rows.chain([all])), &count(shares.samples)],
     )
 }
@@ -207,7 +207,8 @@ pub(super) fn breakpoint(run: &Run, group: &str) -> Markup {
     let rate = |rate: u32| number(f64::from(rate));
     let text = match (found.highest_met_per_s.map(rate), found.lowest_missed_per_s.map(rate)) {
         (Some(met), Some(missed)) if found.is_generators() => format!(
-            "{met} per second met every target. At {missed} per second the load generator could not keep up: the hub may handle more."
+            "{met} per second met every target. At {missed} per second the load generator could not keep \
+             up: the hub may handle more."
         ),
         (Some(met), Some(missed)) => {
             format!("{met} per second met every target, {missed} per second did not.")
