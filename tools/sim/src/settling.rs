@@ -87,7 +87,10 @@ pub(crate) fn compare_ends(shared: &Shared, id: &TransferId) {
             | (OutgoingState::Aborted, IncomingState::Confirmed)
     ) {
         let fxp = shared.dfsp(fxp);
-        tracing::warn!(conversion = %id, fxp = %fxp.name, ?bought, ?sold, "an FX transfer has another outcome than its transfer");
+        tracing::warn!(
+            conversion = %id, fxp = %fxp.name, ?bought, ?sold,
+            "an FX transfer has another outcome than its transfer",
+        );
         count(&fxp.counters.contradictions);
     }
 }
