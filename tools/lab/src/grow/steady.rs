@@ -182,7 +182,7 @@ impl Shared {
         self.open.fetch_sub(1, Ordering::AcqRel);
     }
 
-    /// Passes the part of a transfer's due time. There is none before the first part.
+    /// Calls `note` with the part that contains a transfer's due time. Does nothing before the first part.
     fn with_part(&self, intended: Instant, note: impl FnOnce(&mut Part)) {
         if let Some(part) = self.parts().iter_mut().rev().find(|part| part.begun <= intended) {
             note(part);

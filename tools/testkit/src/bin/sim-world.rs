@@ -1,12 +1,12 @@
 //! Replays simulated worlds: one seed event by event, or many in a row.
 //!
 //! ```text
-//! sim-world --seed 7                   one world, what it went through
-//! sim-world --seed 7 --events          … and its event log
-//! sim-world --seed 7 --step 1200       the state before event 1200, and what that changes
-//! sim-world --seed 7 --step 1200..1220 … and what each event up to 1219 changes
-//! sim-world --seeds 0..10000           many; those with findings, and the command that repeats each
-//! sim-world --seeds 0..30 --bug drops-callback   with a mistake made on purpose
+//! sim-world --seed 7                   one world: its summary
+//! sim-world --seed 7 --events          one world: its summary and its event log
+//! sim-world --seed 7 --step 1200       the state before event 1200, and the changes by this event
+//! sim-world --seed 7 --step 1200..1220 the same for each event from 1200 to 1219
+//! sim-world --seeds 0..10000           many worlds: the worlds with findings, each with the command to repeat it
+//! sim-world --seeds 0..30 --bug drops-callback   many worlds with a planted bug
 //! ```
 
 use std::io::{self, Write as _};

@@ -2,8 +2,13 @@
 //!
 //! All numbers are little-endian. The file starts with `UPSTREAM`, the format's version (u32) and the length (u32) of
 //! the header, a JSON object, which follows. Then come the messages, and at the end the CRC32C (u32) of everything
-//! before. A message consists of its kind (1 for a prepare, 2 for a fulfil), the time of its acceptance in nanoseconds
-//! since 1970 (i64), the 17 bytes of its transfer's id, the lengths of headers and body (u32 each), headers, body.
+//! before. A message consists of these fields, in this order:
+//!
+//! - its kind: 1 for a prepare, 2 for a fulfil
+//! - the time of its acceptance in nanoseconds since 1970 (i64)
+//! - the 17 bytes of its transfer's id
+//! - the lengths of headers and body (u32 each)
+//! - the headers and the body
 
 use std::collections::HashSet;
 use std::fs::File;
