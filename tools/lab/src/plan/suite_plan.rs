@@ -1,8 +1,8 @@
 //! The runs of a suite: points, their groups, and the order of the runs, which take turns.
 //!
-//! Shared machines have phases: for some minutes everything is slower. A phase must affect compared runs alike. So a run
-//! that is compared with a base is made between two runs of the base (A B A C A B A C A), and compared with the mean of
-//! these two. A phase affects both, and a linear drift cancels out.
+//! Shared machines have phases: for some minutes everything is slower. A phase must affect compared runs alike. So a
+//! run that is compared with a base is made between two runs of the base (A B A C A B A C A), and compared with the
+//! mean of these two. A phase affects both, and a linear drift cancels out.
 
 use std::ops::Range;
 use std::time::Duration;
