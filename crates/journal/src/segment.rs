@@ -33,6 +33,7 @@ pub(crate) struct SegmentHeader {
 }
 
 impl SegmentHeader {
+    /// The header as the first sector of a segment.
     pub fn encode(&self) -> [u8; SECTOR_BYTES] {
         let mut bytes = [0; SECTOR_BYTES];
         bytes[0..8].copy_from_slice(MAGIC);

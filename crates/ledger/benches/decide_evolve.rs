@@ -2,7 +2,6 @@
 //!
 //! `cargo bench -p upesi-ledger`. Commands are built outside the measured time; ids are unique random UUIDs. Nothing
 //! is archived while `prepare` runs, so the transfers in flight grow beyond a million and the tables grow with them.
-#![allow(missing_docs)]
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};

@@ -28,6 +28,7 @@ impl History {
         Self(places.filter(|place| place.cluster == cluster).collect())
     }
 
+    /// Writes the positions to the data directory.
     pub fn save(&self, disk: &dyn Disk) -> std::io::Result<()> {
         let bytes: Vec<u8> = self.0.iter().flat_map(Place::encode).collect();
         replace(disk, HISTORY_FILE, &bytes)

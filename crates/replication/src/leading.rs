@@ -237,6 +237,7 @@ impl Leading {
         self.settle(append)
     }
 
+    /// Makes sure that the local copy has space for a body. Fails if the disk is full.
     pub fn reserve(&mut self, body_bytes: u64) -> Result<(), JournalError> {
         self.expect_sound()?;
         self.copy.writer().reserve(body_bytes)
@@ -254,6 +255,7 @@ impl Leading {
         self.copy.writer().maintain()
     }
 
+    /// Hands leadership over to a node, or to any node. This node can append nothing afterwards.
     pub fn hand_over(&mut self, successor: Option<u32>) -> Result<(), JournalError> {
         self.expect_sound()?;
         let limit = self.clock.now() + HAND_OVER_MAX;
@@ -273,11 +275,13 @@ impl Leading {
         self.append_as(Kind::Store, batch)
     }
 
+    /// Makes sure that the local copy of the store has space for a body. Fails if the disk is full.
     pub fn reserve_store(&mut self, body_bytes: u64) -> Result<(), JournalError> {
         self.expect_sound()?;
         self.copy.store_writer().reserve(body_bytes)
     }
 
+    /// Maintains the local copy of the store.
     pub fn maintain_store(&mut self) -> Result<Maintenance, JournalError> {
         self.expect_sound()?;
         self.copy.store_writer().maintain()

@@ -26,6 +26,7 @@ impl Place {
         Self { cluster, position: Position::START, accepted_at: None }
     }
 
+    /// The content of the file.
     pub fn encode(&self) -> [u8; BYTES] {
         let at = &self.position;
         let (node, life) = at.leader.map_or((u32::MAX, 0), |(node, life)| (node.0, life.0));
@@ -49,6 +50,7 @@ impl Place {
         file
     }
 
+    /// Reads the content of the file; `None` if it is damaged or has another format.
     pub fn decode(file: &[u8; BYTES]) -> Option<Self> {
         let mut rest = &file[..];
         let mut take = |length: usize| {

@@ -12,7 +12,6 @@ macro_rules! choices {
     )+) => {$(
         $(#[doc = $about])+
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-        #[allow(missing_docs, reason = "the setting's help describes the words")]
         pub enum $Name { $($(#[doc = $help])* $Variant,)+ }
 
         impl Choice for $Name {

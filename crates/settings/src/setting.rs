@@ -132,6 +132,7 @@ impl Reader {
         Self { given, entries: Vec::new(), mistakes: Vec::new(), wrong: BTreeSet::new() }
     }
 
+    /// Reads a setting, or takes its default. A mistake is added to the list, and the default is used.
     pub fn read<K: Kind>(&mut self, place: Place<'_>, name: &'static str, default: &str) -> K::Value {
         if let Some(fixed) = place.section.fixed(name) {
             return read_default::<K>(name, fixed);

@@ -42,6 +42,7 @@ pub(super) struct Gathered {
 }
 
 impl Gathered {
+    /// Reads all sources.
     pub fn gather(sources: &Sources) -> Self {
         let mut gathered = Self::default();
         if let Some(path) = &sources.file {

@@ -4,7 +4,7 @@
 //! `COUNT` transfers (2,000,000), `BATCH` transfers per apply (32,768), `VALUE_BYTES` (200), `LOOKUPS` (200,000),
 //! `DIR` (a fresh temporary directory, removed at the end), `READ_WHILE_WRITING` (1 starts a thread that looks up
 //! absent ids during the fill). Linux only: CPU time and memory come from `/proc`.
-#![allow(missing_docs, clippy::print_stdout, clippy::float_arithmetic)]
+#![allow(clippy::print_stdout, clippy::float_arithmetic)]
 
 mod common;
 

@@ -4,7 +4,7 @@
 //! entries per update (10,000), `IN_MEMORY_MB` (0) to keep the table in memory, `ORDER` (`random` or `sorted`),
 //! `CHECK` (1 reads each key before it is written, as an import does), `LOOKUPS` (100,000), `DIR` (a fresh
 //! temporary directory), and those of [`options`]. Linux only: memory and CPU time come from `/proc`.
-#![allow(missing_docs, clippy::print_stdout, clippy::float_arithmetic)]
+#![allow(clippy::print_stdout, clippy::float_arithmetic)]
 
 mod common;
 

@@ -698,7 +698,7 @@ fn sim_shows_what_its_dfsps_receive_and_send() {
     assert_eq!(
         shown,
         [
-            "  Agreement: what does it cost? The payee's DFSP sets the terms and a condition",
+            "  Agreement: the payee's DFSP sets the cost, the other terms and a condition",
             "",
             // A message without a date is rejected, as by a strict adapter, and nevertheless shown.
             "   1.    0.00 ms  hub ──▶ dfsp-1   PUT /quotes/5b1c7d0e-2f34-4a6b-9c8d-0e1f2a3b4c5d   ◀ 400",

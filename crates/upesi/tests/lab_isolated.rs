@@ -100,7 +100,7 @@ fn streams_are_made_up_and_recorded_from_what_they_led_to() {
     assert!(filled.status.success(), "{}", String::from_utf8_lossy(&filled.stderr));
     let told = String::from_utf8(filled.stdout).unwrap();
     assert!(
-        told.starts_with("5 transfers prepared") && told.contains("the archive put in order in "),
+        told.starts_with("5 transfers prepared") && told.contains("archive maintenance took another "),
         "{told}"
     );
     let recorded = directory.path().join("recorded");

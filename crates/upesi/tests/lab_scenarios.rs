@@ -333,7 +333,7 @@ fn ablations_take_turns_with_the_first_and_claims_are_judged() {
     assert_eq!(suite["claims"][0]["verdict"], "holds");
     assert!(out.join("turns,ablation-as-shipped/repetition-3/result.json").is_file());
     let page = std::fs::read_to_string(out.join("report.html")).unwrap();
-    assert!(page.contains("What was to be shown") && page.contains("turn by turn"));
+    assert!(page.contains("<h2>Claims</h2>") && page.contains("turn by turn"));
     let (rows, _) = ended(0, &["lab", "report", text(&out), "--markdown"]);
     assert!(rows.contains("| small batches | as shipped |"), "{rows}");
 }
@@ -418,7 +418,7 @@ fn a_search_that_finds_no_rate_fails_and_what_needs_the_rate_is_skipped() {
     let out = directory.path().join("out");
     let (table, stderr) = ended(1, &["lab", "suite", &file, "--out", text(&out)]);
     assert!(stderr.contains("the search found no rate that meets every target, not even "), "{stderr}");
-    let skipped = "part: skipped: it is to run at 200 % of the highest rate that holds";
+    let skipped = "part: skipped: it needs 200 % of the highest rate that meets the targets";
     assert!(table.contains(skipped) && stderr.contains(skipped), "{table}{stderr}");
     assert!(std::fs::read_to_string(out.join("report.html")).unwrap().contains(skipped));
     let suite = json(&out.join("suite.json"));

@@ -4,7 +4,7 @@
 //! seeded mutations of them in `make test` (`tests/short.rs`), under libFuzzer with coverage in `make fuzz`
 //! (`libfuzzer/`), and over one file with `cargo run -p upesi-fuzz -- TARGET FILE`.
 //!
-//! Tests only: nothing depends on this crate.
+//! Tests only: no other crate depends on this one.
 
 mod seeds;
 mod targets;
@@ -18,19 +18,19 @@ use upesi_journal::sim_disk::Random;
 pub struct Target {
     /// Its name on the command line, and the folder of its corpus.
     pub name: &'static str,
-    /// A description of it and of its promise.
+    /// A description of the target and of its promise.
     pub promise: &'static str,
     /// Judges one input. Panics if the promise is broken.
     pub run: fn(&[u8]),
     /// Initial inputs. They are valid, so that mutations reach far.
     pub seeds: fn() -> Vec<Vec<u8>>,
-    /// Number of mutations in `make test`: what takes a little less than three seconds in a debug build on one core, so
-    /// that all targets get the same time. It is a number and not a duration, so that every machine tries the same
+    /// Number of mutations in `make test`. A debug build on one core tries them in a little less than three seconds, so
+    /// that all targets have the same time. It is a number and not a duration, so that every machine tries the same
     /// inputs.
     pub inputs: u64,
 }
 
-/// Each target as its name, its function, its seeds, its mutations and its promise.
+/// Each target: its name, its function, its seeds, its mutations and its promise.
 macro_rules! targets {
     ($($name:ident: $module:ident::$run:ident, $seeds:ident, $inputs:literal, $promise:literal;)*) => {
         /// All targets.
@@ -46,55 +46,63 @@ macro_rules! targets {
 
 targets! {
     connection: connection::connection, connections, 5_000,
-        "a connection in pieces, through the server's own loop: it ends, and each request is answered once and in form";
+        "a connection in pieces, through the server's own loop: it ends, and each request has one valid \
+         response";
     proxy_header: edge::proxy_header, proxy_headers, 500_000,
-        "the first bytes of a balancer's connection: no header, one to read on, or one that ends where it says";
+        "the first bytes of a load balancer's connection: no header, an incomplete one, or one of the \
+         declared length";
     http2_requests: http2::requests, http2_requests, 5_000,
-        "frames of HTTP/2 in pieces, through the server's own loop: it ends, and answers what was opened, in form";
+        "frames of HTTP/2 in pieces, through the server's own loop: it ends, and each opened stream has a \
+         valid response";
     http2_answers: http2::answers, http2_answers, 5_000,
-        "frames of HTTP/2 that answer a request of the hub: an answer within its bounds, or none, and never a wait";
+        "frames of HTTP/2 that answer a request of the hub: a response within the limits, or an error \
+         without a wait";
     http_request: edge::http_request, http_requests, 135_000,
-        "a request's head and body: refused with a valid FSPIOP error, or a command for the engine";
+        "a request's head and body: rejected with a valid FSPIOP error, or a command for the engine";
     messages: edge::messages, messages, 135_000,
-        "a request that is passed on: refused with a valid FSPIOP error, or understood, and its path written again";
+        "a request that is forwarded: rejected with a valid FSPIOP error, or parsed, and its path is \
+         written unchanged";
     headers: edge::headers, header_blocks, 22_500,
-        "FSPIOP headers: refused with a valid FSPIOP error, and a header block is read as it was written";
+        "FSPIOP headers: rejected with a valid FSPIOP error, and a header block is read as it was written";
     routes: edge::routes, paths, 13_500,
-        "paths, templates and addresses: what is accepted can be written and read again";
+        "paths, templates and addresses: an accepted one can be written and read again";
     bodies: edge::bodies, bodies, 11_700,
-        "bodies of all resources: refused with a valid FSPIOP error, or understood";
+        "bodies of all resources: rejected with a valid FSPIOP error, or parsed";
     amounts: edge::amounts, amounts, 1_000_000,
-        "amounts, times and identifiers: what is accepted is written back as the same value";
+        "amounts, times and identifiers: an accepted one is written as the same value";
     ilp_packet: edge::ilp_packet, ilp_packets, 680_000,
-        "ILP packets: refused or decoded, and what is encoded decodes to itself";
+        "ILP packets: rejected or decoded, and an encoded packet decodes to itself";
     ledger_record: journal::ledger_record, ledger_records, 680_000,
-        "records of the ledger: what is accepted is encoded to the same value";
+        "records of the ledger: an accepted one is encoded to the same value";
     ledger_snapshot: journal::ledger_snapshot, ledger_snapshots, 81_000,
-        "snapshots of the ledger: what is accepted is encoded to the same state, and can be audited";
+        "snapshots of the ledger: an accepted one is encoded to the same state, and can be audited";
     ledger_commands: ledger::ledger_commands, ledger_commands, 3_000,
         "commands of DFSPs and operators at the edges of the range of amounts: no panic, and every invariant holds";
     archived_transfer: journal::archived_transfer, archived_transfers, 720_000,
-        "transfers of the archive: what is accepted is encoded to the same value";
+        "transfers of the archive: an accepted one is encoded to the same value";
     store_record: journal::store_record, store_records, 1_270_000,
-        "records of the store: what is accepted is encoded to the same changes";
+        "records of the store: an accepted one is encoded to the same changes";
     journal: journal::journal, journal_patches, 5_400,
-        "a journal with bytes changed anywhere: refused, or read as it was written, without loss where bits are few";
+        "a journal with bytes changed anywhere: rejected, or read as it was written, without loss if few \
+         bits changed";
     segment: journal::segment, segments, 27_000,
-        "segments with right checksums: refused, or read, and opened without a change";
+        "segments with right checksums: rejected, or read, and opened without a change";
     snapshot_file: journal::snapshot_file, snapshot_files, 135_000,
-        "snapshot files: passed over as damaged, or what was written";
+        "snapshot files: skipped as damaged, or read as they were written";
     oracle: oracle::oracle, oracle_answers, 30_000,
-        "answers of external oracles: not understood, or owners within limits and in order, and an outcome for each entry";
+        "answers of external oracles: rejected, or owners within limits and in order, and an outcome for \
+         each entry";
     config: admin::config, config_files, 1_800,
-        "files of settings: what they say, or every mistake named";
+        "files of settings: read, or rejected with every mistake";
     scheme_file: admin::scheme_file, scheme_files, 18_000,
-        "files of schemes: what they say, or every mistake named";
+        "files of schemes: read, or rejected with every mistake";
     quote_rules: admin::quote_rules, quote_rules, 360_000,
-        "files of quote rules: understood or refused";
+        "files of quote rules: read or rejected";
     party_file: admin::party_file, party_files, 180_000,
-        "files of parties: every line understood or refused";
+        "files of parties: every line read or rejected";
     admin: admin::admin, admin_requests, 100_000,
-        "requests to the admin API of a running hub: never an answer of 500 or above, and the books stay in order";
+        "requests to the admin API of a running hub: never a status of 500 or above, and the books stay \
+         consistent";
 }
 
 /// Finds a target by its name.
@@ -102,10 +110,10 @@ pub fn target(name: &str) -> Option<&'static Target> {
     TARGETS.iter().find(|target| target.name == name)
 }
 
-// Seeded changes of an input, for runs without a fuzzer. There is no feedback, only many variations of nearly valid
-// inputs.
+// Seeded mutations of an input, for runs without a fuzzer. They have no feedback; they are many variations of nearly
+// valid inputs.
 
-/// Maximum length of inputs that mutations make, in bytes.
+/// Maximum length of mutated inputs, in bytes.
 const INPUT_BYTES_MAX: usize = 16 * 1024;
 
 /// Texts that have a meaning for some parser.
@@ -136,7 +144,7 @@ const TOKENS: [&[u8]; 24] = [
     b"=",
 ];
 
-/// Length of words in a dictionary, in bytes; libFuzzer accepts no longer ones.
+/// Length of words in a dictionary, in bytes, as libFuzzer accepts them.
 const WORD_BYTES: std::ops::RangeInclusive<usize> = 2..=64;
 
 /// Words that mutations should insert as a whole, in the notation of libFuzzer's dictionaries: the words of the seeds,

@@ -1,4 +1,4 @@
-//! `cargo run -p upesi-fuzz -- TARGET FILE…`: runs the target over these files, to show why one breaks it.
+//! `cargo run -p upesi-fuzz -- TARGET FILE…`: runs the target over these files, to show the reason of a failure.
 
 use std::process::ExitCode;
 

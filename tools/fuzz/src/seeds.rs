@@ -1,4 +1,4 @@
-//! Valid inputs to start with.
+//! Valid inputs for the start of a fuzzer.
 
 use std::io::Write;
 
@@ -116,7 +116,7 @@ pub(crate) fn bodies() -> Vec<Vec<u8>> {
     texts(&BODIES)
 }
 
-/// Forwarded messages: each body with a request that it belongs to, then requests without a body, then errors.
+/// Forwarded messages: each body with a matching request, then requests without a body, then errors.
 pub(crate) fn messages() -> Vec<Vec<u8>> {
     let with_body = [
         ("POST", "participants", "/participants/MSISDN/26097"),
@@ -411,7 +411,7 @@ pub(crate) fn journal_patches() -> Vec<Vec<u8>> {
 pub(crate) fn config_files() -> Vec<Vec<u8>> {
     let settings =
         load(&Sources::default()).map(|effective| to_toml(&effective)).expect("the defaults are right");
-    // A file with all of them would be longer than the inputs of a fuzzer.
+    // A file with all settings would be longer than the inputs of a fuzzer, so each section is a separate input.
     let sections = settings.split("\n[").map(|section| format!("[{}", section.trim_start_matches('[')));
     let dfsp = "[[dfsp]]\nname = 'greenbank'\nnetworks = ['192.0.2.0/24']\nlookups_per_s = 5\n";
     sections.chain([dfsp.to_owned()]).map(String::into_bytes).collect()

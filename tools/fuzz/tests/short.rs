@@ -3,7 +3,6 @@
 //!
 //! Every machine uses the same inputs. `UPESI_FUZZ_SEED=2` draws others, `UPESI_FUZZ_TIMES=100` draws a hundred times
 //! as many. An input that breaks a target is kept, and printed with the command that repeats it.
-#![allow(missing_docs)]
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -54,7 +53,7 @@ every_target!(
 
 fn setting(name: &str, default: u64) -> u64 {
     std::env::var(name)
-        .map_or(default, |text| text.parse().unwrap_or_else(|_| panic!("{name}={text} is no number")))
+        .map_or(default, |text| text.parse().unwrap_or_else(|_| panic!("{name}={text} is not a number")))
 }
 
 /// The inputs that broke a target once, in the order of their names.
@@ -105,7 +104,7 @@ fn every_target_is_tested() {
 
 /// An input in a folder that no target reads would never be tried.
 #[test]
-fn what_is_kept_belongs_to_a_target() {
+fn kept_inputs_belong_to_a_target() {
     for entry in std::fs::read_dir(REGRESSIONS).expect("a folder of inputs") {
         let name = entry.expect("a readable folder").file_name();
         assert!(name.to_str().is_some_and(|name| TESTED.contains(&name)), "regressions/{name:?}");
@@ -113,10 +112,10 @@ fn what_is_kept_belongs_to_a_target() {
 }
 
 #[test]
-fn a_broken_promise_is_noticed() {
+fn broken_promise_is_reported() {
     let broken = Target {
         name: "broken",
-        promise: "there is no second brace",
+        promise: "an input has no second brace",
         run: |input| assert!(input.iter().filter(|byte| **byte == b'{').count() < 2),
         seeds: || vec![b"{}".to_vec()],
         inputs: 1_000,
@@ -127,14 +126,14 @@ fn a_broken_promise_is_noticed() {
 }
 
 #[test]
-fn a_dictionary_has_each_word_once() {
+fn dictionary_has_each_word_once() {
     let text = upesi_fuzz::dictionary(&[b"{\"abc\": \"abc\"}".to_vec(), vec![0; 100]]);
     assert_eq!(text.matches("\"\\x61\\x62\\x63\"\n").count(), 1, "{text}");
     assert!(text.lines().all(|line| line.len() > 2 && line.starts_with('"') && line.ends_with('"')));
 }
 
 #[test]
-fn one_seed_is_one_sequence() {
+fn mutations_of_one_seed_are_always_the_same() {
     let seeds = (TARGETS[0].seeds)();
     let inputs = |seed| {
         let mut mutator = Mutator::new(&seeds, seed);

@@ -1,4 +1,4 @@
-//! The lab's calls of the admin API: those that all compatible hubs have in common.
+//! The lab's calls of the admin API. All hubs that are compatible with Mojaloop have these calls.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use upesi_client::admin_api::{AdminApi, ApiAmount};
 use upesi_http::{ClientTls, Method};
 use upesi_types::{Amount, Currency};
 
-/// A client of one hub's admin API. It belongs to the runtime on which it is first used.
+/// A client of one hub's admin API. It belongs to the runtime that first uses it.
 #[derive(Debug)]
 pub struct AdminClient(AdminApi);
 
@@ -69,29 +69,29 @@ impl AdminClient {
         self.0.is_at_root()
     }
 
-    /// Gets a resource and returns its body. Fails if there is no answer, or no success.
+    /// Gets a resource and returns its body. Fails if the hub does not answer with success.
     pub async fn get(&self, path: &str) -> Result<Bytes, AdminError> {
         self.0.get_bytes(path).await
     }
 
-    /// Gets a resource and parses it. Fails if there is no answer, or one of another form.
+    /// Gets a resource and parses it. Fails if the hub does not answer in the expected form.
     pub async fn read<T: for<'de> Deserialize<'de>>(&self, path: &str) -> Result<T, AdminError> {
         self.0.get(path).await
     }
 
-    /// Deletes a resource. Fails if there is no answer, or no success.
+    /// Deletes a resource. Fails if the hub does not answer with success.
     pub async fn delete(&self, path: &str) -> Result<(), AdminError> {
         self.0.send(Method::DELETE, path, "").await
     }
 
-    /// Posts a JSON text. Fails if there is no answer, or a rejection.
+    /// Posts a JSON text. Fails if the hub rejects it or does not answer.
     pub async fn create(&self, path: &str, json: String) -> Result<(), AdminError> {
         self.0.send(Method::POST, path, &json).await
     }
 
     /// Posts a JSON text. If the hub rejects it, the object may exist already. Hubs report this with different
-    /// statuses, codes and texts, so `exists` looks the object up. Fails if there is no answer, or no object after a
-    /// rejection.
+    /// statuses, codes and texts, so `exists` looks the object up. Fails if the hub does not answer, or has no such
+    /// object after a rejection.
     pub(crate) async fn create_once(
         &self,
         path: &str,
@@ -126,7 +126,7 @@ impl AdminClient {
         Ok(covers)
     }
 
-    /// The currencies in which a participant has a net debit cap.
+    /// The currencies of a participant's net debit caps.
     pub(crate) async fn capped(&self, name: &str) -> Result<Vec<String>, AdminError> {
         let rows: Vec<LimitRow> = self.0.get(&format!("/participants/{name}/limits")).await?;
         Ok(rows.into_iter().map(|row| row.currency).collect())
@@ -142,8 +142,8 @@ impl AdminClient {
         Ok(rows.iter().find(|row| row.currency == currency.as_str()).map(|row| row.value.0))
     }
 
-    /// The positions of all participants that have a position account in a currency. Fails if there is no answer, or a
-    /// number is not an exact amount.
+    /// The positions of all participants that have a position account in a currency. Fails if the hub does not answer,
+    /// or if a number is not an exact amount.
     pub async fn positions(&self, currency: Currency) -> Result<BTreeMap<String, Amount>, AdminError> {
         let mut positions = BTreeMap::new();
         for participant in self.participants().await? {
@@ -164,7 +164,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_read_exactly_from_their_text() {
+    fn amounts_are_read_exactly() {
         let units = |json: &'static str| {
             serde_json::from_str::<Vec<PositionRow>>(json).map(|rows| rows[0].value.0.units()).ok()
         };

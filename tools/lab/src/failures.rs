@@ -1,4 +1,4 @@
-//! How what can go wrong ends a command.
+//! Exit codes and messages of commands that fail.
 
 use std::fmt::Display;
 use std::io;
@@ -26,12 +26,12 @@ pub(crate) fn usage(error: impl Display) -> Failure {
     Failure::new(Exit::Usage, error)
 }
 
-/// Ends a command with 1 where there is something to complain of.
+/// Ends a command with 1 if there are complaints.
 pub(crate) fn unless_any(complaints: &[String]) -> Outcome {
     if complaints.is_empty() { Ok(()) } else { Err(Failure::new(Exit::Failure, complaints.join("\n"))) }
 }
 
-/// A file or directory that cannot be made or written.
+/// The failure for a file or directory that cannot be created or written.
 pub(crate) fn cannot_create(path: &Path) -> impl Fn(io::Error) -> Failure + Copy {
     move |error| Failure::new(Exit::CannotCreate, format!("{}: {error}", path.display()))
 }

@@ -1,4 +1,4 @@
-//! Figures for people: with grouped digits, no more digits than are meaningful, and always with their unit.
+//! Figures in reports: with grouped digits, only meaningful digits, and always with their unit.
 #![expect(clippy::float_arithmetic, reason = "units of measurements; no money")]
 
 use serde_json::Value;
@@ -102,7 +102,7 @@ pub(crate) fn capitalised(text: &str) -> String {
     letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
-/// A JSON value for people: no quotes, members as `name value`.
+/// A JSON value in a report: no quotes, members as `name value`.
 pub(crate) fn plain(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
@@ -122,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn figures_have_grouped_digits_and_a_unit_that_suits() {
+    fn figures_have_grouped_digits_and_a_suitable_unit() {
         for (value, expected) in [
             (0.0, "0"),
             (1.234, "1.23"),
@@ -136,7 +136,7 @@ mod tests {
         ] {
             assert_eq!(number(value), expected, "{value}");
         }
-        assert_eq!(grouped(-0.001, 2), "0.00", "nothing is less than nothing");
+        assert_eq!(grouped(-0.001, 2), "0.00", "zero has no sign");
         for (value, expected) in [
             (0.0, "0 ms"),
             (0.043, "43.0 µs"),

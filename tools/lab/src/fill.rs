@@ -24,7 +24,7 @@ pub struct FillArguments {
     /// Number of DFSPs, named dfsp-1, dfsp-2 and so on.
     #[arg(long, value_name = "N", default_value_t = 8)]
     pub dfsps: u64,
-    /// Keep all journal segments (about 2.5 KB per transfer) instead of only those that a restart needs.
+    /// Keep all journal segments (about 2.5 KB per transfer), instead of only the segments that a restart needs.
     #[arg(long)]
     pub keep_segments: bool,
     /// Do not write the requests' headers and bodies to the journal; the archive is the same.
@@ -48,11 +48,10 @@ pub fn run(arguments: &FillArguments) -> Outcome {
     let filled = hub.fill(0, arguments.transfers);
     let took = started.elapsed();
     let archive = hub.filler.handle.archive();
-    // Leaves a snapshot behind, with everything archived.
+    // Leaves a snapshot, with all transfers archived.
     hub.engine.shutdown();
     filled?;
-    // Otherwise the next hub would do the maintenance that filling at full speed leaves behind, under the load with
-    // which it is measured.
+    // Filling at full speed leaves maintenance to do. The next hub would do it during its measurement.
     let ended = Instant::now();
     if let Some(archive) = archive {
         archive.finish_upkeep().map_err(|error| Failure::new(Exit::InputOutput, error))?;
@@ -60,7 +59,7 @@ pub fn run(arguments: &FillArguments) -> Outcome {
     let (rate, upkeep) = (rate_per_s(arguments.transfers, took), ended.elapsed());
     let _ = writeln!(
         std::io::stdout().lock(),
-        "{} transfers prepared and fulfilled in {} s: {rate}/s\nthe archive put in order in {} s more",
+        "{} transfers prepared and fulfilled in {} s: {rate}/s\narchive maintenance took another {} s",
         arguments.transfers,
         seconds(took),
         seconds(upkeep)
@@ -112,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_filled_directory_is_sound_and_can_be_filled_again() {
+    fn filled_directory_passes_the_audit_and_can_be_filled_again() {
         let directory = tempfile::tempdir().unwrap();
         let data = directory.path().join("data");
         let arguments =
@@ -135,9 +134,9 @@ mod tests {
         engine.shutdown();
     }
 
-    /// Without a snapshot in between, the replay after a crash contains both.
+    /// Without a snapshot in between, the replay after a crash contains both transfers with this id.
     #[test]
-    fn an_id_whose_transfer_has_left_may_come_again_and_survives_a_crash() {
+    fn id_of_a_removed_transfer_can_be_used_again_across_a_crash() {
         let directory = tempfile::tempdir().unwrap();
         let (data, copy) = (directory.path().join("data"), directory.path().join("copy"));
         let options = EngineOptions {
@@ -155,7 +154,7 @@ mod tests {
             let is_in_memory = hub.runtime.block_on(hub.filler.handle.read(is_in_memory)).unwrap();
             !is_in_memory && archive.get(&id).unwrap().is_some()
         };
-        // Archived transfers leave memory only while there is more to do.
+        // Archived transfers leave memory only while commands are processed.
         let mut first = 20;
         while !is_archived() {
             hub.fill(first, 20).unwrap();

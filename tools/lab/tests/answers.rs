@@ -14,7 +14,7 @@ fn run_scenario(scenario: Scenario, vice: Vice, change: impl FnOnce(&mut RunOpti
 }
 
 #[test]
-fn an_honest_hub_passes_every_scenario_and_its_phases_are_told() {
+fn honest_hub_passes_every_scenario_with_its_phases() {
     for scenario in toy::operations() {
         let out = tempfile::tempdir().unwrap();
         let result = run_scenario(scenario, Vice::None, |options| {
@@ -49,10 +49,10 @@ fn an_honest_hub_passes_every_scenario_and_its_phases_are_told() {
 }
 
 #[test]
-fn a_bad_hub_fails_the_audit_of_answers() {
+fn faulty_hub_fails_the_audit_of_answers() {
     for (vice, text) in [
         (Vice::LosesAnswer, "never answered"),
-        (Vice::RepeatsAnswer, "more than one per question"),
+        (Vice::RepeatsAnswer, "repeat an earlier answer to their query"),
         (Vice::ForgesAnswer, "wrong"),
         (Vice::RefusesLate, "no DFSP sent"),
     ] {
@@ -67,7 +67,7 @@ fn a_bad_hub_fails_the_audit_of_answers() {
 }
 
 #[test]
-fn the_transfers_of_payments_are_audited_too() {
+fn transfers_of_payments_are_audited() {
     for (vice, text) in [
         (Vice::ForgetsCredit, "the hub's position changed"),
         (Vice::LosesCallback, "have no outcome"),
@@ -80,7 +80,7 @@ fn the_transfers_of_payments_are_audited_too() {
 }
 
 #[test]
-fn faults_of_the_dfsps_are_not_blamed_on_the_hub() {
+fn faults_of_dfsps_do_not_fail_the_audit() {
     // One fault at a time: lookups have no id, so a repeated error may be taken for the answer to another lookup.
     let faulty = |settings: DfspSettings| {
         let result = run_scenario(Scenario::Payments, Vice::None, |options| options.behaviour = settings);
@@ -104,7 +104,7 @@ fn payments_keep_the_schedule_of_an_open_loop() {
 }
 
 #[test]
-fn parties_are_registered_once_and_missed_before_the_load() {
+fn unregistered_party_is_found_before_the_load() {
     let toy = Toy::start(Vice::None);
     let lookups = || RunOptions { scenario: Scenario::Lookups, ..toy.options() };
     // The second run registers them again, which this hub rejects, and the third one relies on it.

@@ -40,7 +40,7 @@ async fn transfers_and_whole_payments_pass_through_the_forwarder() {
 }
 
 #[tokio::test]
-async fn they_pass_by_mutual_tls_with_signatures_which_it_verifies() {
+async fn forwarder_with_mutual_tls_verifies_signatures() {
     let directory = tempfile::tempdir().unwrap();
     let names = ["dfsp-1", "dfsp-2", "dfsp-3"].map(str::to_owned);
     pay(Some(Trial::make(directory.path(), &names, &["127.0.0.1"], present_s()).unwrap())).await;
@@ -92,7 +92,7 @@ async fn pay(trial: Option<Trial>) {
     assert_eq!((counters.answers_received, counters.answers_unasked), (2 * PAYMENTS, 0));
     assert_eq!(simulator.transfer_counts().committed, 2 * PAYMENTS);
 
-    // It rejects messages that it cannot read.
+    // The forwarder rejects messages that it cannot read.
     let tls = trial.as_ref().map(|trial| ClientTls::load(trial.caller()).unwrap());
     let client = AdminClient::with_tls(&format!("{scheme}://{address}"), tls.as_ref()).unwrap();
     client.get("/health").await.unwrap();
@@ -102,7 +102,7 @@ async fn pay(trial: Option<Trial>) {
         assert!(client.create(path, body.to_owned()).await.is_err(), "{path} {body}");
     }
     if let Some(trial) = &trial {
-        // It also rejects unsigned messages, whoever sends them.
+        // The forwarder also rejects unsigned messages of all senders.
         let mut config = SimConfig::new(3, Upstream::Hub(format!("{scheme}://{address}")));
         let names: Vec<FspId> = config.dfsps.iter().map(|(name, _)| *name).collect();
         config.security = SimSecurity::of_trial(trial, &names, Some(Protocols::Http1), false).unwrap();
@@ -120,7 +120,7 @@ async fn pay(trial: Option<Trial>) {
 }
 
 #[test]
-fn errors_come_back_through_the_forwarder() {
+fn errors_are_forwarded_to_the_sender() {
     let (sims, forwarders) = (Workers::start(1, "sim").unwrap(), Workers::start(1, "forwarder").unwrap());
     let address = free_address();
     let mut config = SimConfig::new(2, Upstream::Hub(format!("http://{address}")));
@@ -144,7 +144,7 @@ fn errors_come_back_through_the_forwarder() {
 }
 
 #[test]
-fn a_port_in_use_and_a_bad_route_are_named() {
+fn port_in_use_and_bad_route_are_reported() {
     let workers = Workers::start(1, "forwarder").unwrap();
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let error =

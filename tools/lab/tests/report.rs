@@ -39,7 +39,7 @@ fn written(directory: &Path, content: &str) -> PathBuf {
 }
 
 #[test]
-fn a_comparison_says_how_much_and_how_sure() {
+fn comparison_has_size_and_confidence() {
     let comparison = compare(&fixtures(&["before", "after"])).unwrap().to_string();
     assert!(
         comparison.contains("“after” is 12 % ± 1.6 % faster than “before”; the difference is real."),
@@ -63,7 +63,7 @@ fn markdown_is_ready_to_paste() {
 }
 
 #[test]
-fn a_page_holds_everything_and_loads_nothing() {
+fn page_is_complete_and_loads_nothing() {
     for names in
         [&["after"][..], &["before", "after"], &["before", "broken"], &["suite"], &["suite", "suite"]]
     {
@@ -93,7 +93,7 @@ fn a_page_holds_everything_and_loads_nothing() {
     ] {
         assert!(page.contains(expected), "{expected}");
     }
-    assert!(!page.contains("Thresholds met"), "of a run that says nothing about them nothing is said");
+    assert!(!page.contains("Thresholds met"), "a run without thresholds has no badge");
     assert!(self::page(&fixtures(&["after"])).contains("Thresholds met"));
     let rows = upesi_lab::report::markdown(&fixtures(&["after", "broken"])).unwrap();
     assert_eq!(rows.matches("did not meet the thresholds: 27.1 %").count(), 1, "{rows}");
@@ -101,7 +101,7 @@ fn a_page_holds_everything_and_loads_nothing() {
 }
 
 #[test]
-fn the_same_files_give_the_same_page() {
+fn same_files_produce_the_same_page() {
     let paths = fixtures(&["suite", "before"]);
     assert!(page(&paths) == page(&paths));
 }
@@ -118,7 +118,7 @@ fn throughput(name: &str) -> serde_json::Value {
 }
 
 #[test]
-fn suites_bring_their_plots_and_name_what_is_missing() {
+fn suite_has_its_plots_and_missing_runs() {
     let page = page(&fixtures(&["suite"]));
     for expected in [
         "Position handling by batch size",
@@ -148,7 +148,7 @@ fn suites_bring_their_plots_and_name_what_is_missing() {
 }
 
 #[test]
-fn a_suite_says_how_long_it_took_and_on_what() {
+fn suite_has_its_duration_and_machine() {
     let directory = tempfile::tempdir().unwrap();
     let write = |suite: &serde_json::Value| {
         std::fs::write(directory.path().join("suite.json"), suite.to_string()).unwrap();
@@ -181,7 +181,7 @@ fn changed(directory: &Path, change: impl Fn(&mut serde_json::Value)) -> PathBuf
 }
 
 #[test]
-fn queues_are_drawn_where_something_waited() {
+fn queues_are_drawn_if_something_waited() {
     let directory = tempfile::tempdir().unwrap();
     let with = |engine: u32, callbacks: u32| {
         let path = changed(directory.path(), |value| {
@@ -223,7 +223,7 @@ fn queues_are_drawn_where_something_waited() {
 }
 
 #[test]
-fn generators_of_a_merged_result_are_told_apart() {
+fn generators_of_a_merged_result_have_rows() {
     let directory = tempfile::tempdir().unwrap();
     let path = changed(directory.path(), |value| {
         let of_each = |name: &str, valid: bool| {
@@ -247,22 +247,22 @@ fn generators_of_a_merged_result_are_told_apart() {
 }
 
 #[test]
-fn a_long_page_has_contents_and_leaves_its_runs_folded_on_paper_too() {
+fn long_page_has_contents_and_folded_runs() {
     let page = page(&fixtures(&["suite"]));
     let contents = page.split_once("<nav class=\"contents\"").unwrap().1.split_once("</nav>").unwrap().0;
     for (id, heading) in
-        [("suite-0", "What it depends on"), ("runs", "All runs"), ("details", "Every run by itself")]
+        [("suite-0", "Effect of the parameters"), ("runs", "All runs"), ("details", "Every run")]
     {
         assert!(contents.contains(&format!("<a href=\"#{id}\">{heading}</a>")), "{contents}");
         assert_eq!(page.matches(&format!(" id=\"{id}\"")).count(), 1, "{id}");
     }
     assert!(page.contains("<details class=\"run\"") && !page.contains("\" open><summary>"));
-    assert!(page.contains("details:not([open]) { display: none; }"), "what is folded is not printed");
+    assert!(page.contains("details:not([open]) { display: none; }"), "folded parts are not printed");
     assert!(!page.contains("beforeprint"), "and nothing unfolds it");
 }
 
 #[test]
-fn a_profile_beside_a_result_is_drawn_by_stage() {
+fn profile_of_a_result_is_drawn_by_stage() {
     let directory = tempfile::tempdir().unwrap();
     let run = written(directory.path(), &std::fs::read_to_string(fixture("before/result.json")).unwrap());
     assert!(!page(std::slice::from_ref(&run)).contains("samples of its stacks"));
@@ -286,7 +286,7 @@ fn a_profile_beside_a_result_is_drawn_by_stage() {
         assert!(row.contains(&format!("style=\"left:0.00%;width:{width}%\"")), "{row}");
         assert!(row.ends_with(&cells.map(|cell| format!("<td class=\"\">{cell}</td>")).concat()), "{row}");
     }
-    assert!(!page.contains("<img"), "there is no flame graph");
+    assert!(!page.contains("<img"), "the page must have no flame graph");
     std::fs::write(directory.path().join("profile.svg"), "<svg/>").unwrap();
     let page = self::page(std::slice::from_ref(&run));
     assert!(page.contains("src=\"data:image/svg+xml;base64,PHN2Zy8+\""), "{page}");
@@ -303,7 +303,7 @@ fn a_profile_beside_a_result_is_drawn_by_stage() {
     );
 }
 
-/// A result in which every text attempts to break out of its place.
+/// A result with a text in every member that attempts to end its element.
 fn hostile() -> String {
     let attack =
         "</script><script>alert(1)</script><img src=x onerror=alert(2)>\"' onmouseover='alert(3)|`*_<b>";
@@ -327,7 +327,7 @@ fn infect(value: &mut serde_json::Value, attack: &serde_json::Value) {
 }
 
 #[test]
-fn texts_of_a_file_cannot_become_markup() {
+fn texts_of_a_file_are_escaped() {
     let (first, second) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let paths = vec![written(first.path(), &hostile()), written(second.path(), &hostile())];
     let suite = tempfile::tempdir().unwrap();
@@ -349,7 +349,7 @@ fn texts_of_a_file_cannot_become_markup() {
             "markup leaked"
         );
         assert_eq!(page.matches("</title>").count(), 1);
-        // Data is JSON, in which an apostrophe ends nothing.
+        // Data is JSON, so an apostrophe has no meaning.
         let markup = page.split("<script type=\"application/json\">");
         let mut markup = markup.map(|part| part.split_once("</script>").map_or(part, |(_, markup)| markup));
         assert!(markup.all(|markup| !markup.contains("' onmouseover")), "a quote leaked");
@@ -359,7 +359,7 @@ fn texts_of_a_file_cannot_become_markup() {
 }
 
 #[test]
-fn a_page_says_what_was_not_judged_and_whether_cores_were_left() {
+fn page_shows_objectives_that_were_not_judged() {
     let check = |name: &str, met: Option<bool>| serde_json::json!({"name": name, "limit": 200, "measured": 900, "met": met});
     let mut doubtful = check("T1 per second", None);
     doubtful["not_judged"] = "the run is not valid".into();
@@ -376,7 +376,7 @@ fn a_page_says_what_was_not_judged_and_whether_cores_were_left() {
     for expected in [
         "T1 per second</th><td class=\"\">200/s</td><td class=\"\">900/s</td><td class=\"\">not judged: the run is not valid<",
         "class=\"met\">met<",
-        "completed of what was due</th><td class=\"\">99 %</td><td class=\"\">70 %</td><td class=\"alarm\">missed<",
+        "completed part of the due operations</th><td class=\"\">99 %</td><td class=\"\">70 %</td><td class=\"alarm\">missed<",
         ">3.1 %</td>",
         "<dd>the load generator had 4 cores, idle for 60.0 % of the time</dd>",
     ] {
@@ -387,7 +387,7 @@ fn a_page_says_what_was_not_judged_and_whether_cores_were_left() {
 }
 
 #[test]
-fn a_result_with_little_in_it_is_reported_all_the_same() {
+fn sparse_result_is_reported() {
     for content in [
         "{}",
         "{\"schema_version\": 2, \"name\": \"x\", \"latency_ms\": null, \"timeline\": null, \"histogram\": null}",
@@ -408,7 +408,7 @@ fn a_result_with_little_in_it_is_reported_all_the_same() {
 }
 
 #[test]
-fn what_cannot_be_read_is_said_with_its_path() {
+fn unreadable_file_is_reported_with_its_path() {
     let directory = tempfile::tempdir().unwrap();
     let error = |paths: &[PathBuf]| text(paths).unwrap_err();
     assert!(matches!(error(&[]), ReportError::Nothing));

@@ -178,7 +178,7 @@ fn definition(found: &Type, types: &BTreeMap<String, Type>) -> Value {
 }
 
 #[test]
-fn the_schema_says_what_the_types_say() {
+fn schema_agrees_with_the_types() {
     let mut types = BTreeMap::new();
     for source in SOURCES {
         types_of(&std::fs::read_to_string(root().join("tools").join(source)).unwrap(), &mut types);
@@ -221,7 +221,7 @@ fn the_schema_says_what_the_types_say() {
 }
 
 #[test]
-fn results_have_no_member_that_the_schema_does_not_name() {
+fn schema_names_every_member_of_a_result() {
     let text = std::fs::read_to_string(root().join("docs/lab/result.schema.json")).unwrap();
     let schema: Value = serde_json::from_str(&text).unwrap();
     let result = upesi_lab::LabResult::default().to_json();

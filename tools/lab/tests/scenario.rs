@@ -18,7 +18,7 @@ use upesi_sim::DfspSettings;
 use toy::{Part, STALL, Toy, Vice, run};
 
 #[test]
-fn an_honest_hub_passes_and_its_result_has_what_programs_read() {
+fn honest_hub_passes_with_a_complete_result() {
     let out = tempfile::tempdir().unwrap();
     let result = run(Vice::None, |options| {
         options.out = Some(out.path().to_owned());
@@ -62,7 +62,7 @@ fn an_honest_hub_passes_and_its_result_has_what_programs_read() {
 
 /// The toy hub rejects new accounts of the hub. It has such accounts in two currencies, and not in this one.
 #[test]
-fn a_rejected_step_of_onboarding_without_its_object_ends_the_run() {
+fn rejected_onboarding_step_without_its_object_ends_the_run() {
     let toy = Toy::start(Vice::None);
     let currency = upesi_types::Currency::parse("KES").unwrap();
     let error = upesi_lab::run(&RunOptions { currency, ..toy.options() }).unwrap_err();
@@ -85,7 +85,7 @@ fn open_loop_keeps_its_schedule_and_counts_every_arrival() {
 /// An open loop continues to send while the hub does nothing, and each operation's latency counts from its due time. A
 /// generator that waited for answers would have sent one request, and seen one slow answer.
 #[test]
-fn what_was_due_while_the_hub_stalled_has_the_latency_of_the_stall() {
+fn operations_due_during_a_stall_have_its_latency() {
     let (rate_per_s, half) = (100, STALL / 2);
     let mut measured_from = Duration::ZERO;
     let result = run(Vice::Stalls, |options| {
@@ -106,7 +106,7 @@ fn what_was_due_while_the_hub_stalled_has_the_latency_of_the_stall() {
 }
 
 #[test]
-fn a_prepare_that_is_sent_twice_is_one_transfer_and_no_other() {
+fn repeated_prepare_is_one_transfer() {
     let twice = |options: &mut RunOptions| {
         options.behaviour = DfspSettings { repeat_prepare_per_mille: 1000, ..DfspSettings::default() };
     };
@@ -121,7 +121,7 @@ fn a_prepare_that_is_sent_twice_is_one_transfer_and_no_other() {
 }
 
 #[test]
-fn a_bad_hub_fails_the_audit() {
+fn faulty_hub_fails_the_audit() {
     for (vice, text) in [
         (Vice::ForgetsCredit, "the hub's position changed"),
         (Vice::PaysTwice, "money of 1 transfers was counted twice"),
@@ -138,7 +138,7 @@ fn a_bad_hub_fails_the_audit() {
 }
 
 #[test]
-fn load_that_moves_is_driven_measured_and_audited() {
+fn varying_load_is_measured_and_audited() {
     let stage = |level, ms| Stage { level, length: Duration::from_millis(ms) };
     let stages = vec![stage(8, 600), stage(8, 600), stage(0, 300)];
     let loads = [
@@ -180,7 +180,7 @@ fn three_at_once(options: &mut RunOptions) {
 }
 
 #[test]
-fn loads_at_the_same_time_keep_schedules_of_their_own_and_are_audited_together() {
+fn parallel_loads_keep_their_schedules_and_are_audited_together() {
     let out = tempfile::tempdir().unwrap();
     let result = run(Vice::None, |options| {
         three_at_once(options);
@@ -223,7 +223,7 @@ fn loads_at_the_same_time_keep_schedules_of_their_own_and_are_audited_together()
 }
 
 #[test]
-fn a_hub_that_shows_nothing_of_itself_is_measured_and_audited_all_the_same() {
+fn hub_without_metrics_is_measured_and_audited() {
     let out = tempfile::tempdir().unwrap();
     let result = run(Vice::None, |options| {
         options.out = Some(out.path().to_owned());
@@ -234,7 +234,7 @@ fn a_hub_that_shows_nothing_of_itself_is_measured_and_audited_all_the_same() {
 }
 
 #[test]
-fn the_same_seed_offers_the_same_number_of_random_arrivals() {
+fn same_seed_has_the_same_number_of_arrivals() {
     let sent = |seed| {
         let result = run(Vice::None, |options| {
             let stages = Vec::new();
@@ -247,7 +247,7 @@ fn the_same_seed_offers_the_same_number_of_random_arrivals() {
 }
 
 #[test]
-fn one_generator_of_several_looks_at_its_own_dfsps_only() {
+fn generator_among_several_audits_only_its_own_dfsps() {
     let result = run(Vice::None, |options| {
         options.role = Role::Load;
         options.dfsp_prefix = "west".to_owned();
@@ -290,7 +290,7 @@ fn beside_each_other(
 }
 
 #[test]
-fn generators_have_parties_of_their_own_and_results_that_add_up() {
+fn results_of_several_generators_add_up() {
     for scenario in toy::operations() {
         let out = tempfile::tempdir().unwrap();
         let results = beside_each_other(scenario, out.path(), [Some(1), Some(2)]);
@@ -311,7 +311,7 @@ fn generators_have_parties_of_their_own_and_results_that_add_up() {
 }
 
 #[test]
-fn the_same_instance_twice_is_noticed() {
+fn duplicate_instance_is_reported() {
     let out = tempfile::tempdir().unwrap();
     // Both claim the same parties. The second one finds them at the first one's DFSPs, and reports this before any
     // load.
@@ -349,7 +349,7 @@ fn run_in_parts(change: impl FnOnce(&Toy, &mut TargetHub)) -> Result<LabResult, 
 }
 
 #[test]
-fn every_service_and_process_of_a_hub_is_driven_and_measured() {
+fn services_and_processes_of_a_hub_are_measured() {
     let other = Ended(Command::new("sleep").arg("600").spawn().unwrap());
     let pids = [std::process::id(), other.0.id()];
     let result = run_in_parts(|toy, target| {
@@ -378,13 +378,13 @@ fn every_service_and_process_of_a_hub_is_driven_and_measured() {
 }
 
 #[test]
-fn metrics_and_processes_that_were_named_must_be_there() {
+fn missing_metrics_or_process_ends_the_run() {
     let error = run_in_parts(|toy, target| target.metrics_urls = vec![toy.url(Part::Admin)]).unwrap_err();
     assert!(matches!(error, LabError::Metrics(_)), "{error}");
     assert!(error.to_string().ends_with("it answers 404"), "{error}");
     let error =
         run_in_parts(|toy, target| target.metrics_urls = vec![toy.url(Part::Admin) + "/participants"]);
-    assert!(error.unwrap_err().to_string().contains("no metrics text"));
+    assert!(error.unwrap_err().to_string().contains("not a metrics text"));
     let error = run_in_parts(|_, target| target.pids = vec![u32::MAX]).unwrap_err();
     assert!(matches!(error, LabError::Process(_)), "{error}");
 }

@@ -1,7 +1,7 @@
 //! Models of the data that the engine, its edges and its archivist pass to each other.
 
-/// The queue between the edges and the engine: no submission is lost, and no thread waits for a submission that is
-/// there.
+/// The queue between the edges and the engine: no submission is lost, and no thread waits for a submission that has
+/// arrived.
 mod queue_model {
     use std::collections::VecDeque;
     use std::sync::{Arc, Mutex, PoisonError};
@@ -36,7 +36,7 @@ mod queue_model {
                 match submission {
                     Submission::Question(question) => drop(question(&ledger)),
                     Submission::Quiet(_) | Submission::Command { .. } => {
-                        unreachable!("nobody submits one here")
+                        unreachable!("this model submits none")
                     }
                 }
             }
@@ -48,7 +48,7 @@ mod queue_model {
     }
 
     #[test]
-    fn all_is_taken_and_of_each_producer_in_order() {
+    fn queue_keeps_all_submissions_and_the_order_of_each_producer() {
         check(3, || {
             let (queue, taken) = (Arc::new(Queue::new(8)), Taken::default());
             let producer = |numbers: [u32; 2]| {
@@ -73,7 +73,7 @@ mod queue_model {
     }
 
     #[test]
-    fn whoever_waits_for_the_first_submission_is_woken_by_it() {
+    fn queue_wakes_the_waiter_of_the_first_submission() {
         check(3, || {
             let (queue, taken) = (Arc::new(Queue::new(8)), Taken::default());
             let of_consumer = Arc::clone(&queue);
@@ -88,7 +88,7 @@ mod queue_model {
     }
 
     #[test]
-    fn a_command_that_nobody_waits_for_goes_with_the_next_that_somebody_does() {
+    fn quiet_command_is_taken_with_the_next_awaited_one() {
         check(3, || {
             let (queue, taken) = (Arc::new(Queue::new(8)), Taken::default());
             let of_consumer = Arc::clone(&queue);
@@ -108,18 +108,18 @@ mod queue_model {
     }
 
     #[test]
-    fn a_nudge_ends_the_waiting_now_or_the_next_time() {
+    fn nudge_ends_the_present_or_the_next_wait() {
         check(3, || {
             let queue = Arc::new(Queue::new(8));
             let of_consumer = Arc::clone(&queue);
             let consumer = loom::thread::spawn(move || of_consumer.take_all(&mut VecDeque::new(), FOR_EVER));
             queue.nudge();
-            assert!(consumer.join().unwrap(), "a nudge closes nothing");
+            assert!(consumer.join().unwrap(), "a nudge must not close the queue");
         });
     }
 
     #[test]
-    fn what_was_let_in_before_the_close_is_taken_and_nothing_else() {
+    fn closed_queue_keeps_exactly_the_accepted_submissions() {
         check(3, || {
             let (queue, taken) = (Arc::new(Queue::new(8)), Taken::default());
             let (of_producer, taken_too) = (Arc::clone(&queue), Arc::clone(&taken));
@@ -140,7 +140,7 @@ mod queue_model {
     }
 
     #[test]
-    fn a_full_queue_says_so_and_is_full_no_more_once_it_is_taken() {
+    fn full_queue_rejects_until_it_is_emptied() {
         check(3, || {
             let (queue, taken) = (Arc::new(Queue::new(1)), Taken::default());
             queue.push(numbered(1, &taken)).unwrap();
@@ -173,7 +173,7 @@ mod progress_model {
     use crate::progress::{ArchiveProgress, Eviction};
 
     #[test]
-    fn the_archivist_reaches_the_last_record() {
+    fn archivist_reaches_the_last_record() {
         for fold_every_records in [1, 2] {
             check(3, move || {
                 let progress = Arc::new(ArchiveProgress::new(fold_every_records, 0));
@@ -182,7 +182,7 @@ mod progress_model {
                     let mut seq = 0;
                     loop {
                         let (goal, is_last) = of_archivist.wait_for_more(seq);
-                        assert!(goal > seq || is_last, "woken for nothing");
+                        assert!(goal > seq || is_last, "woken without a reason");
                         seq = goal;
                         of_archivist.publish(seq);
                         if is_last {
@@ -201,7 +201,7 @@ mod progress_model {
     }
 
     #[test]
-    fn the_archivist_starts_without_being_closed() {
+    fn archivist_starts_without_a_close() {
         check(3, || {
             let progress = Arc::new(ArchiveProgress::new(2, 0));
             let of_archivist = Arc::clone(&progress);
@@ -213,22 +213,22 @@ mod progress_model {
     }
 
     #[test]
-    fn a_watermark_is_never_newer_than_its_epoch() {
+    fn watermark_is_never_newer_than_its_epoch() {
         check(3, || {
             let progress = Arc::new(ArchiveProgress::new(1, 0));
             let of_archivist = Arc::clone(&progress);
             let archivist = loom::thread::spawn(move || (1..=3).for_each(|seq| of_archivist.publish(seq)));
             let (epoch, watermark) = progress.epoch_and_watermark();
-            assert!(watermark <= epoch + 1, "record {watermark} is of a later epoch than {epoch}");
+            assert!(watermark <= epoch + 1, "record {watermark} belongs to a later epoch than {epoch}");
             archivist.join().unwrap();
         });
     }
 
     /// A transfer that finished with record 2 is in memory. The archivist puts it into the archive and continues. A
-    /// client looks for it in the archive and then submits. The only assumption is that writes before a publication are
-    /// visible after it. The engine forgets all that it may, and must then not decide on a lookup that found nothing.
+    /// client looks it up in the archive and then submits. The only assumption is that writes before a publication are
+    /// visible after it. The engine forgets all that it may. Then it must not decide on a lookup that found nothing.
     #[test]
-    fn what_memory_forgot_a_look_up_has_found() {
+    fn forgotten_transfer_is_found_by_the_lookup() {
         const RECORD: u64 = 2;
         check(2, || {
             let progress = Arc::new(ArchiveProgress::new(1, 0));
@@ -254,7 +254,7 @@ mod progress_model {
 
             let (mut eviction, mut forgotten_to) = (Eviction::default(), 0);
             for _ in 0..3 {
-                // The order of an engine's turn: take queued submissions, forget what is allowed, decide.
+                // The order of an engine's turn: take queued submissions, forget transfers, decide.
                 let submission = submitted.lock().unwrap().take();
                 if let Some(due) = eviction.due(&progress) {
                     forgotten_to = due.forget_to;
@@ -263,7 +263,8 @@ mod progress_model {
                     let is_known = forgotten_to < RECORD || is_found || eviction.outdates(epoch);
                     assert!(
                         is_known,
-                        "the transfer is in nobody's sight: looked up in epoch {epoch}, {eviction:?}"
+                        "the transfer is found neither in memory nor in the archive: looked up in epoch \
+                         {epoch}, {eviction:?}"
                     );
                 }
             }
@@ -273,7 +274,8 @@ mod progress_model {
     }
 }
 
-/// The last durable record: a follower that waits for the next one wakes when it is published, and at the close.
+/// The last durable record: a follower that waits for the next one wakes when it is published, and when the log is
+/// closed.
 mod durable_seq_model {
     use std::sync::Arc;
 
@@ -284,14 +286,14 @@ mod durable_seq_model {
     fn follow(durable: &DurableSeq) -> u64 {
         let mut seen = 0;
         while let Some(reached) = durable.wait_past(seen) {
-            assert!(reached > seen, "a record is durable once");
+            assert!(reached > seen, "a follower sees each record once");
             seen = reached;
         }
         seen
     }
 
     #[test]
-    fn a_follower_sees_every_publication_before_the_close() {
+    fn follower_sees_every_publication_before_the_close() {
         check(3, || {
             let durable = Arc::new(DurableSeq::new(0));
             let followed = Arc::clone(&durable);
@@ -304,7 +306,7 @@ mod durable_seq_model {
     }
 
     #[test]
-    fn a_publication_wakes_a_follower_without_a_further_one() {
+    fn publication_alone_wakes_a_follower() {
         check(3, || {
             let durable = Arc::new(DurableSeq::new(0));
             let followed = Arc::clone(&durable);
@@ -354,7 +356,7 @@ mod reply_batcher_model {
         push_with_callbacks(batcher, batch.into_iter().map(|to| (to, None)));
     }
 
-    /// Pushes replies, some of which hold callbacks back.
+    /// Pushes replies. Some of them hold callbacks back.
     fn push_with_callbacks(
         batcher: &ReplyBatcher,
         batch: impl Iterator<Item = (oneshot::Sender<Answer>, Option<Held>)>,
@@ -369,7 +371,7 @@ mod reply_batcher_model {
     }
 
     #[test]
-    fn every_reply_is_sent() {
+    fn batcher_sends_every_reply() {
         check(4, || {
             let batcher = Arc::new(ReplyBatcher::default());
             let (senders, mut receivers): (Vec<_>, Vec<_>) = (0..3).map(|_| oneshot::channel()).unzip();
@@ -393,7 +395,7 @@ mod reply_batcher_model {
     }
 
     #[test]
-    fn two_threads_that_push_lose_no_reply() {
+    fn batcher_with_two_threads_loses_no_reply() {
         // The engine's thread and the journal's thread both commit, one after the other. Here they commit at once.
         check(3, || {
             let batcher = Arc::new(ReplyBatcher::default());
@@ -418,10 +420,10 @@ mod reply_batcher_model {
         });
     }
 
-    /// The answer comes first and its callback after it. A callback that a reply holds back is released once, with or
-    /// after that reply, and never before.
+    /// The answer comes first and its callback after it. A callback that a reply holds back is released once, with that
+    /// reply or after it, and never before.
     #[test]
-    fn no_callback_goes_before_its_reply_is_sent() {
+    fn callback_is_released_after_its_reply() {
         check(3, || {
             let batcher = Arc::new(ReplyBatcher::default());
             let (senders, mut receivers): (Vec<_>, Vec<_>) = (0..3).map(|_| oneshot::channel()).unzip();

@@ -1,5 +1,5 @@
 //! The gate to the profiler's memory: a thread that enters finds the memory initialised, and no thread is inside when
-//! it is given back.
+//! it is released.
 
 use std::ptr;
 use std::sync::Arc;
@@ -34,14 +34,14 @@ impl Profiler {
         let number = self.gate.enter().addr().checked_sub(1);
         if let Some(number) = number {
             let buffer = &self.buffers[number];
-            assert_eq!(buffer.is_made.load(Ordering::Relaxed), 1, "led to what is not there yet");
+            assert_eq!(buffer.is_made.load(Ordering::Relaxed), 1, "the gate led to uninitialised memory");
             buffer.samples.fetch_add(1, Ordering::Relaxed);
         }
         self.gate.leave();
         number
     }
 
-    /// The work of a profile. Returns the number of samples in the buffer when it was given back.
+    /// The work of a profile. Returns the number of samples in the buffer at its release.
     fn take(&self, number: usize) -> usize {
         let buffer = &self.buffers[number];
         buffer.is_made.store(1, Ordering::Relaxed);
@@ -51,8 +51,8 @@ impl Profiler {
     }
 }
 
-/// Takes one profile after the other while threads are interrupted. A sample that arrives after its buffer was given
-/// back, or is not visible by then, is missing in the count.
+/// Takes one profile after the other while threads are interrupted. A sample that arrives after the release of its
+/// buffer, or is not visible by then, is missing in the count.
 fn profiles(profiles: usize, threads: usize, ticks: usize) {
     let profiler = Profiler::new(profiles);
     let threads: Vec<_> = (0..threads)
@@ -70,12 +70,12 @@ fn profiles(profiles: usize, threads: usize, ticks: usize) {
 }
 
 #[test]
-fn memory_is_given_back_when_no_handler_is_inside() {
+fn memory_is_released_when_no_handler_is_inside() {
     check(3, || profiles(1, 1, 1));
     check(2, || profiles(1, 2, 1));
 }
 
 #[test]
-fn a_late_handler_finds_the_next_profile_or_none() {
+fn late_handler_finds_the_next_profile_or_none() {
     check(2, || profiles(2, 1, 2));
 }

@@ -1,6 +1,6 @@
 //! Models of the server's connection state.
 
-/// The count of open connections: a thread that waits for the last close learns of it, and sees the effects of all
+/// The count of open connections: a thread that waits for the last close is woken, and sees the effects of all
 /// connections.
 mod open_connections_model {
     use std::sync::Arc;
@@ -11,7 +11,7 @@ mod open_connections_model {
     use crate::check;
     use crate::open_connections::OpenConnections;
 
-    /// Effects of closing connections, which are ordered only by the count of connections.
+    /// Effects of closing connections. Only the count of connections orders them.
     struct Server {
         open: Arc<OpenConnections>,
         served: AtomicUsize,
@@ -31,7 +31,7 @@ mod open_connections_model {
             })
         }
 
-        /// Ends only if all connections close and report it: Loom reports a thread whose wake-up was forgotten.
+        /// Ends only if all connections close and report it: Loom reports a thread that is never woken.
         fn wait(&self) -> usize {
             loom::future::block_on(self.open.all_closed());
             self.served.load(Ordering::Relaxed)
@@ -39,7 +39,7 @@ mod open_connections_model {
     }
 
     #[test]
-    fn who_waits_for_the_last_connection_sees_what_all_have_done() {
+    fn waiter_for_the_last_connection_sees_the_effects_of_all() {
         check(3, || {
             let server = Server::new();
             let connections = [server.serve(), server.serve()];
@@ -50,7 +50,7 @@ mod open_connections_model {
     }
 
     #[test]
-    fn all_who_wait_are_told() {
+    fn last_close_wakes_all_waiters() {
         check(2, || {
             let server = Server::new();
             let connection = server.serve();
@@ -87,22 +87,22 @@ mod supervision_model {
     }
 
     #[test]
-    fn an_order_given_while_a_connection_is_first_polled_reaches_it() {
+    fn order_during_the_first_poll_reaches_the_connection() {
         check(3, || {
             let supervisor = Arc::new(Supervisor::new(&LIMITS));
             let connection = supervisor.watch(1, None, None);
             let of_operator = Arc::clone(&supervisor);
             let operator = loom::thread::spawn(move || of_operator.finish_all());
-            // Ends only if the order comes: Loom reports a thread whose wake-up was forgotten.
+            // Ends only if the order comes: Loom reports a thread that is never woken.
             assert_eq!(wait_for_order(&connection.0), Order::Finish);
             operator.join().unwrap();
             drop(connection);
-            assert!(supervisor.sweep(), "it has ended, and is forgotten");
+            assert!(supervisor.sweep(), "an ended connection must be removed");
         });
     }
 
     #[test]
-    fn a_connection_that_comes_while_all_are_told_is_told_too() {
+    fn order_to_all_reaches_a_new_connection() {
         check(3, || {
             let supervisor = Arc::new(Supervisor::new(&LIMITS));
             let of_operator = Arc::clone(&supervisor);
@@ -111,12 +111,12 @@ mod supervision_model {
             assert_eq!(wait_for_order(&connection.0), Order::Finish);
             operator.join().unwrap();
             drop(connection);
-            assert!(supervisor.sweep(), "it has ended, and is forgotten");
+            assert!(supervisor.sweep(), "an ended connection must be removed");
         });
     }
 
     #[test]
-    fn a_connection_that_ends_while_it_is_to_make_way_is_counted_once() {
+    fn connection_that_ends_while_it_makes_way_is_counted_once() {
         check(3, || {
             let supervisor = Arc::new(Supervisor::new(&LIMITS));
             let connection = supervisor.watch(1, None, None);
@@ -124,12 +124,12 @@ mod supervision_model {
             let accepting = loom::thread::spawn(move || watched.make_way(Order::Abort));
             drop(connection);
             accepting.join().unwrap();
-            assert_eq!(supervisor.leaving(), 0, "nobody is leaving any more");
+            assert_eq!(supervisor.leaving(), 0, "no connection is leaving");
         });
     }
 
     #[test]
-    fn who_is_to_make_way_hears_of_it() {
+    fn order_to_make_way_reaches_the_connection() {
         check(3, || {
             let supervisor = Arc::new(Supervisor::new(&LIMITS));
             let connection = supervisor.watch(1, None, None);

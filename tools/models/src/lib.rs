@@ -68,7 +68,7 @@ mod holders {
         }
     }
 
-    // Like the real one.
+    // Like the product's `Drop`.
     impl Drop for Seat {
         fn drop(&mut self) {}
     }

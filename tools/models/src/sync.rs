@@ -17,7 +17,7 @@ pub(crate) use loom::thread::yield_now;
 /// A small number, so that all shards can be emptied in all orders.
 pub(crate) const SHARDS: usize = 2;
 
-/// The same for each attempt, because Loom repeats the actions of a thread.
+/// A fixed state: Loom repeats the actions of a thread, so that each attempt must hash alike.
 pub(crate) type RandomState = BuildHasherDefault<DefaultHasher>;
 
 /// The guarantees of [`std::sync::OnceLock`] for `set` by one thread: a thread that sees the value also sees all writes
@@ -49,7 +49,8 @@ impl<T> OnceLock<T> {
 #[derive(Debug, Default)]
 pub(crate) struct Notify {
     state: Mutex<Waiting>,
-    /// Number of calls of `notify_waiters`. Not a Loom atomic, so that reading it orders nothing: only the lock does.
+    /// Number of calls of `notify_waiters`. It is not a Loom atomic, so that reading it orders nothing: only the lock
+    /// does.
     calls: std::sync::atomic::AtomicUsize,
 }
 
@@ -92,7 +93,7 @@ impl Notify {
     }
 }
 
-/// Wakes all waiters. Those that are not meant wait again.
+/// Wakes all waiters. A waiter that is not addressed waits again.
 fn wake(mut state: MutexGuard<'_, Waiting>) {
     let wakers = mem::take(&mut state.wakers);
     drop(state);

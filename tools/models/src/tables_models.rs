@@ -1,7 +1,7 @@
 //! Models of the data that tables keep in memory.
 
-/// The archive's filter: it is checked without a lock while it takes ids and grows, and it is never wrong about an id
-/// that it contains.
+/// The archive's filter: threads check it without a lock while it accepts ids and grows, and it always finds an id that
+/// it contains.
 mod filter_model {
     use std::sync::Arc;
     use std::sync::atomic::Ordering;
@@ -20,7 +20,7 @@ mod filter_model {
     }
 
     #[test]
-    fn what_was_inserted_before_a_check_is_found_while_the_filter_grows() {
+    fn growing_filter_finds_earlier_insertions() {
         check(2, || {
             let filter = Arc::new(Filter::with_segments_of(KEYS, 0));
             let inserted = Arc::new(AtomicUsize::new(0));
@@ -42,7 +42,7 @@ mod filter_model {
     }
 
     #[test]
-    fn two_writers_lose_no_id() {
+    fn filter_with_two_writers_loses_no_id() {
         // The archivist, and the thread that builds the filter after a start.
         check(2, || {
             let filter = Arc::new(Filter::with_segments_of(KEYS, 2));
@@ -66,7 +66,7 @@ mod resident_model {
     use crate::check;
     use crate::resident::{Found, Resident};
 
-    /// These keys happen to be in different shards.
+    /// Two keys in different shards.
     const KEYS: [&[u8]; 2] = [b"0", b"1"];
     const ROOMY: u64 = 1 << 20;
 
@@ -87,7 +87,7 @@ mod resident_model {
     }
 
     #[test]
-    fn nothing_is_missed_while_it_is_loaded_and_given_up() {
+    fn table_that_is_loaded_and_given_up_misses_nothing() {
         check(3, || {
             let resident = Arc::new(Resident::new(0, ROOMY));
             let of_writer = Arc::clone(&resident);
@@ -98,18 +98,15 @@ mod resident_model {
                 of_writer.completed();
             });
             for key in KEYS {
-                assert!(
-                    matches!(known(&resident, key), None | Some(Some(1))),
-                    "a key is there and is not found"
-                );
+                assert!(matches!(known(&resident, key), None | Some(Some(1))), "a present key is not found");
             }
             writer.join().unwrap();
-            assert_eq!(known(&resident, KEYS[0]), None, "what was given up stays so");
+            assert_eq!(known(&resident, KEYS[0]), None, "a key that was given up stays unknown");
         });
     }
 
     #[test]
-    fn whoever_was_answered_reads_what_was_written() {
+    fn answered_writer_reads_its_own_write() {
         check(3, || {
             let resident = Arc::new(Resident::new(0, ROOMY));
             let shown = Arc::new(AtomicUsize::new(0));
@@ -128,7 +125,7 @@ mod resident_model {
                 None => {}
                 Some(Some(number)) => assert!(number >= told, "{number} after {told}"),
                 Some(None) => {
-                    assert!(shown.load(Ordering::Relaxed) >= 2, "gone before it was removed");
+                    assert!(shown.load(Ordering::Relaxed) >= 2, "missing before it was removed");
                 }
             }
             writer.join().unwrap();
@@ -137,7 +134,7 @@ mod resident_model {
     }
 
     #[test]
-    fn one_that_outgrows_its_bound_is_of_no_use_to_anybody() {
+    fn table_above_its_limit_refers_every_reader_to_the_disk() {
         // A shard takes seven entries before it grows; the eighth is one too many here.
         check(2, || {
             let resident = Arc::new(Resident::new(0, 0));
@@ -147,10 +144,7 @@ mod resident_model {
             let writer = loom::thread::spawn(move || {
                 (14..20_u8).for_each(|key| of_writer.set(&[key], Some(&value(1))));
             });
-            assert!(
-                matches!(known(&resident, &[0]), None | Some(Some(1))),
-                "a key is there and is not found"
-            );
+            assert!(matches!(known(&resident, &[0]), None | Some(Some(1))), "a present key is not found");
             writer.join().unwrap();
             assert!(!resident.is_complete());
             assert_eq!((known(&resident, &[0]), resident.bytes()), (None, 0));

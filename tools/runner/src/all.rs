@@ -1,4 +1,4 @@
-//! The run of many programs, some at a time, and its report.
+//! The run of many programs, several at a time, and its report.
 
 use std::collections::VecDeque;
 use std::fs;
@@ -53,7 +53,7 @@ impl Sums {
         tests.iter().take(SLOWEST).map(line).collect()
     }
 
-    /// The last line of a run, which the server of continuous integration reads.
+    /// The last line of a run. The server of continuous integration reads it.
     pub fn line(&self) -> String {
         format!("{} passed, {} failed", self.passed, self.failed)
     }
@@ -87,7 +87,7 @@ pub fn run_all(programs: Vec<Program>, profile: &Profile, jobs: usize, out: &Pat
     Ok(sums.into_inner().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// The result of a program: a line, and after it what failed.
+/// The result of a program: a line, and after it the failures.
 fn report(name: &str, outcome: &Outcome, profile: &Profile, log: &Path) -> String {
     let is_success = outcome.is_success && outcome.failed.is_empty() && outcome.unfinished.is_empty();
     let verdict = if is_success { "ok" } else { "FAILED" };
@@ -135,7 +135,7 @@ pub fn run_workspace(profile: &Profile, jobs: usize) -> Result<bool, String> {
     fs::write(&slowest, sums.slowest()).map_err(|error| format!("{}: {error}", slowest.display()))?;
     println!("{}", sums.line());
     if sums.passed == 0 {
-        return Err("no test ran: does libtest report in another format?".to_owned());
+        return Err("no test ran; the format of libtest's reports may have changed".to_owned());
     }
     if !sums.programs_failed.is_empty() {
         println!("These failed; their output is in {}:\n{}", out.display(), sums.programs_failed.join("\n"));

@@ -11,7 +11,7 @@ use crate::{cargo, root};
 /// A crate of the workspace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Package {
-    /// Without the prefix `upesi-`.
+    /// The name without the prefix `upesi-`.
     pub name: String,
     /// Its folder below the root.
     pub folder: PathBuf,
@@ -19,7 +19,7 @@ pub struct Package {
     pub uses: BTreeSet<String>,
     /// The crates of the workspace that only its tests use.
     pub tests_use: BTreeSet<String>,
-    /// Its library, its programs and the programs with its tests.
+    /// Its library, its programs and its test programs.
     pub targets: BTreeSet<String>,
 }
 
@@ -28,7 +28,7 @@ pub struct Package {
 pub struct Affected {
     /// The crates with changed files, by name.
     pub changed: Vec<String>,
-    /// The crates that depend on them, the nearest first. Crates whose tests alone depend on them come last.
+    /// The crates that depend on the changed ones, the nearest first. Crates that only use them in tests come last.
     pub dependants: Vec<String>,
     /// The changed files that belong to no crate.
     pub others: Vec<PathBuf>,
@@ -109,7 +109,8 @@ pub fn files(revision: &str) -> Result<Vec<PathBuf>, String> {
     Ok(names.into_iter().filter(|name| !name.is_empty()).map(PathBuf::from).collect())
 }
 
-/// The last commit that the current branch shares with the server's main branch, or else with the local one.
+/// The last commit that the current branch shares with the server's main branch, or with the local one if the server is
+/// unknown.
 ///
 /// # Errors
 /// If git knows no main branch.

@@ -1,7 +1,7 @@
-//! A program whose test hangs: the processes that belong to it, their stacks, and their end.
+//! A program whose test hangs: its processes, their stacks, and their end.
 //!
-//! Each program has a mark in its environment, which its processes inherit, so that those are found which no longer
-//! have a parent among them, such as brokers.
+//! Each program has a mark in its environment. Its processes inherit the mark, so that all of them are found. This
+//! includes processes that have lost their parent, such as brokers.
 
 use std::fs;
 use std::process::Command;
@@ -12,7 +12,7 @@ use crate::root;
 
 /// The variable with the mark.
 pub const MARK: &str = "TEST_PROGRAM";
-/// A process may start others while it is being ended.
+/// Number of attempts, because a process may start others while it is being ended.
 const ROUNDS: u32 = 10;
 
 /// The processes with a mark. On systems without `/proc` there are none.

@@ -17,7 +17,7 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    // Tests often wait for a process or a disk, so there are more programs than cores.
+    // Tests often wait for a process or a disk, so more programs run than there are cores.
     let jobs = std::env::var("JOBS").ok().and_then(|jobs| jobs.parse().ok()).unwrap_or(cores * 3 / 2);
     let done = match arguments.as_slice() {
         ["tests"] => all::run_workspace(&PROFILES[1], jobs),

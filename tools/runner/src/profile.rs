@@ -1,4 +1,4 @@
-//! The profiles of a run of tests: which programs run, how much they do, and how long each test may take.
+//! The profiles of a run of tests: the programs that run, their number of cases, and the time limit of a test.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ pub struct Profile {
     pub environment: &'static [(&'static str, &'static str)],
 }
 
-/// The slowest test takes a quarter of the limit of `ci` on two slow cores.
+/// On two slow cores, the slowest test takes a quarter of the limit of `ci`.
 pub const PROFILES: [Profile; 3] = [
     Profile { name: "quick", test_max: Duration::from_secs(60), has_slow: false, environment: &[] },
     Profile { name: "ci", test_max: Duration::from_secs(20 * 60), has_slow: true, environment: &[] },
@@ -51,7 +51,7 @@ pub const LONG: [(&str, &str); 10] = [
     ("upesi", "upkeep_faults"),
 ];
 
-/// The other programs that take 13 seconds or more, and are not the only ones of their crate.
+/// The other programs that take 13 seconds or more. Each of their crates also has a quicker program.
 pub const SLOW: [(&str, &str); 14] = [
     ("delivery", "refusing"),
     ("engine", "crash"),
@@ -75,7 +75,8 @@ impl Profile {
         PROFILES.into_iter().find(|profile| profile.name == name)
     }
 
-    /// Splits programs: the first list runs, its longest programs first. The profile leaves out the second list.
+    /// Splits programs into two lists. The first list runs, its longest programs first. The profile leaves out the
+    /// second list.
     pub fn choose(&self, programs: Vec<Program>) -> (Vec<Program>, Vec<Program>) {
         let is_left_out =
             |program: &Program| !self.has_slow && (program.is_one_of(&LONG) || program.is_one_of(&SLOW));

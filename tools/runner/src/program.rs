@@ -39,8 +39,8 @@ impl Program {
     }
 }
 
-/// Builds the programs that `cargo test` builds for these arguments, and lists them; `None` if they are not built
-/// before the end. Cargo prints its messages.
+/// Builds the programs that `cargo test` builds for these arguments, and lists them. Returns `None` if the build does
+/// not finish before `end`. Cargo prints its messages.
 ///
 /// # Errors
 /// If the build fails.
@@ -60,7 +60,7 @@ pub fn build(selection: &[&str], end: Option<Instant>) -> Result<Option<Vec<Prog
             break status;
         }
         if end.is_some_and(|end| Instant::now() > end) {
-            // The crates that are complete need not be built again.
+            // Complete crates need not be built again.
             hang::kill(&mark);
             let _ = child.wait();
             return Ok(None);

@@ -1,7 +1,7 @@
 //! The check of a change in about a minute: format, house rules, Clippy, and the quick tests.
 //!
 //! The changed crates are checked completely, except for the slow programs. Their dependants are checked by Clippy. The
-//! tests of dependants run as long as time is left, the nearest crates first. The report names the others.
+//! tests of dependants run as long as time remains, the nearest crates first. The report names the others.
 
 use std::fs;
 use std::process::Command;
@@ -13,9 +13,9 @@ use crate::profile::Profile;
 use crate::program::{self, Program};
 use crate::{cargo, root};
 
-/// The time after which no further tests of dependants begin, and their build is stopped.
+/// After this time no further tests of dependants begin, and their build is stopped.
 pub const GOAL: Duration = Duration::from_secs(60);
-/// A build that would have less time than this is not begun.
+/// A build does not begin if less time than this remains.
 const BUILD_MIN: Duration = Duration::from_secs(10);
 
 /// Checks the change since a revision, or since the main branch. Returns whether all checks passed.
@@ -60,7 +60,7 @@ struct Run {
 }
 
 impl Run {
-    /// Makes the checks, the quickest first, until one fails.
+    /// Runs the checks, the quickest first, until one fails.
     fn checks(&mut self, affected: &Affected, revision: &str) -> Result<bool, String> {
         if !self.step("format", cargo().args(["fmt", "--all", "--", "--check"]))? {
             println!("`make format` corrects the format");
@@ -70,7 +70,7 @@ impl Run {
         if !self.step("house rules", cargo().args(tidy))? {
             return Ok(false);
         }
-        // Advice: the lines may be right.
+        // This is advice: the lines may be right.
         let wording = ["run", "--quiet", "--locked", "-p", "upesi-tidy", "--", "prose", "--list", "all"];
         self.step("wording of the change", cargo().args(wording).args(["--change", revision]))?;
         if affected.changed.is_empty() {

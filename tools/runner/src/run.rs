@@ -17,8 +17,8 @@ use crate::program::Program;
 
 /// The time between two looks at the clock.
 const TICK: Duration = Duration::from_millis(100);
-/// Output that is still on its way when a program has ended comes within this time. A process that a test has left
-/// running may have the output open for longer.
+/// Maximum delay of the last output after a program has ended. A process that a test left behind may keep the output
+/// open for longer.
 const LAST_OUTPUT: Duration = Duration::from_secs(5);
 /// The beginning of a line of JSON. Processes that a test starts may print before it, without a line break.
 const EVENT: &str = "{ \"type\": ";
@@ -47,7 +47,7 @@ pub struct Outcome {
     pub is_success: bool,
     /// Its duration.
     pub took: Duration,
-    /// CPU time of its processes, except of those that outlived it; `None` on systems without `/proc`.
+    /// CPU time of its processes, without processes that outlived it; `None` on systems without `/proc`.
     pub cpu: Option<Duration>,
 }
 
@@ -65,7 +65,7 @@ pub fn run(program: &Program, profile: &Profile, log: &Path) -> io::Result<Outco
     command.env("RUSTC_BOOTSTRAP", "1").env("CARGO_MANIFEST_DIR", &program.folder).env(MARK, &mark);
     command.envs(profile.environment.iter().copied()).current_dir(&program.folder);
     if profile.has_slow {
-        // Otherwise trials would make Cargo build the hub again, with other features.
+        // Without this, trials would make Cargo build the hub again, with other features.
         command.env("UPESI_BINARY", hub_beside(&program.path));
     }
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(file.try_clone()?);
@@ -94,12 +94,12 @@ pub fn run(program: &Program, profile: &Profile, log: &Path) -> io::Result<Outco
     Ok(record.outcome)
 }
 
-/// The hub's program, which Cargo builds for its tests. The programs with tests are in a folder beside it.
+/// The hub's program, which Cargo builds for its tests. The test programs are in a folder beside it.
 fn hub_beside(program: &Path) -> PathBuf {
     program.ancestors().nth(2).unwrap_or(program).join("upesi")
 }
 
-/// CPU time of a process, and of those of its children that have ended; `None` on systems without `/proc`.
+/// CPU time of a process, and of its children that have ended; `None` on systems without `/proc`.
 fn cpu_time(process: u32) -> Option<Duration> {
     let status = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
     // The name before the parenthesis may contain spaces.
@@ -110,7 +110,7 @@ fn cpu_time(process: u32) -> Option<Duration> {
     Some(Duration::from_millis(ticks * 1000 / rustix::param::clock_ticks_per_second().max(1)))
 }
 
-/// Waits until the program has ended, and returns its status; `None` once a test exceeds the limit.
+/// Waits until the program has ended, and returns its status; `None` if a test exceeds the limit.
 fn watch(
     child: &mut Child,
     lines: &Receiver<String>,
@@ -140,7 +140,7 @@ fn watch(
     }
 }
 
-/// The lines of a program's output. The thread that reads them ends with the last process that has the output open.
+/// The lines of a program's output. The reading thread ends with the last process that has the output open.
 fn read(output: ChildStdout) -> Receiver<String> {
     let (sender, lines) = channel();
     thread::spawn(move || {
@@ -205,7 +205,7 @@ impl Record {
         Ok(())
     }
 
-    /// Whether a test has taken longer than the limit, or none runs and the program does not end.
+    /// Whether a test has taken longer than the limit, or no test runs and the program does not end.
     fn is_overdue(&self, test_max: Duration) -> bool {
         let first = self.running.values().min().copied().unwrap_or(self.heard);
         first.elapsed() > test_max

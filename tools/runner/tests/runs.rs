@@ -71,7 +71,7 @@ fn cpu_time_of_a_program_and_of_its_children_is_counted() {
 }
 
 #[test]
-fn trials_have_the_hub_that_was_built_with_them() {
+fn trials_use_the_hub_of_the_same_build() {
     let directory = TempDir::new().unwrap();
     let (program, log) =
         (program_of(directory.path(), "trial", "echo \"$UPESI_BINARY\""), directory.path().join("log"));
@@ -81,7 +81,7 @@ fn trials_have_the_hub_that_was_built_with_them() {
 }
 
 #[test]
-fn a_test_that_fails_has_its_output() {
+fn failed_test_has_its_output() {
     let script = r#"
 echo '{ "type": "test", "event": "started", "name": "one" }'
 printf '%s\n' '{ "type": "test", "name": "one", "event": "failed", "exec_time": 0.1, "stdout": "left: 1\n" }'
@@ -96,7 +96,7 @@ exit 101"#;
 }
 
 #[test]
-fn a_test_that_hangs_is_ended_with_its_processes_and_leaves_stacks() {
+fn hanging_test_is_ended_with_its_processes_and_leaves_stacks() {
     let script = r#"
 echo '{ "type": "test", "event": "started", "name": "hangs" }'
 setsid sleep 1000 </dev/null >/dev/null 2>&1 &
@@ -112,7 +112,7 @@ sleep 1000"#;
 }
 
 #[test]
-fn a_program_that_does_not_end_after_its_tests_hangs() {
+fn program_that_does_not_end_after_its_tests_hangs() {
     let (outcome, _) =
         outcome_of("does_not_end", &format!("{TWO_PASS}\nsleep 1000"), Duration::from_millis(500));
     assert!(outcome.stacks.is_some() && !outcome.is_success);
@@ -120,7 +120,7 @@ fn a_program_that_does_not_end_after_its_tests_hangs() {
 }
 
 #[test]
-fn a_program_with_endless_output_is_ended_as_well() {
+fn program_with_endless_output_is_ended() {
     let script = r#"
 echo '{ "type": "test", "event": "started", "name": "prints" }'
 while :; do echo again; sleep 0.01; done"#;
@@ -130,7 +130,7 @@ while :; do echo again; sleep 0.01; done"#;
 }
 
 #[test]
-fn a_crash_in_a_test_is_a_failure_of_this_test() {
+fn crash_in_a_test_fails_this_test() {
     let script =
         "echo '{ \"type\": \"test\", \"event\": \"started\", \"name\": \"crashes\" }'\nkill -SEGV $$";
     let (outcome, _) = outcome_of("crashes", script, AMPLE);
@@ -139,7 +139,7 @@ fn a_crash_in_a_test_is_a_failure_of_this_test() {
 }
 
 #[test]
-fn a_process_that_outlives_its_test_does_not_delay_the_run() {
+fn process_that_outlives_its_test_does_not_delay_the_run() {
     let (outcome, _) = outcome_of("outlives", &format!("sleep 60 &\n{TWO_PASS}"), AMPLE);
     assert!(outcome.is_success);
     assert_eq!(outcome.passed.len(), 2);
@@ -163,7 +163,7 @@ fn sums_count_every_failure_and_name_the_slowest() {
 }
 
 #[test]
-fn a_program_is_read_from_cargos_messages() {
+fn program_is_read_from_cargos_messages() {
     let test = r#"{"reason":"compiler-artifact","package_id":"path+file:///r/crates/ledger#upesi-ledger@0.1.0","manifest_path":"/r/crates/ledger/Cargo.toml","target":{"kind":["test"],"name":"stories"},"profile":{"test":true},"executable":"/r/target/stories-1"}"#;
     let program = program::program(test).unwrap();
     assert_eq!(
@@ -193,7 +193,7 @@ fn long_programs_start_first_and_the_quick_profile_leaves_out_slow_ones() {
 }
 
 #[test]
-fn the_programs_of_the_profiles_exist() {
+fn programs_of_the_profiles_exist() {
     let packages = packages().unwrap();
     for (name, target) in LONG.iter().chain(&SLOW) {
         let package = packages.iter().find(|package| package.name == *name);
@@ -202,7 +202,7 @@ fn the_programs_of_the_profiles_exist() {
 }
 
 #[test]
-fn a_change_affects_the_crates_above_the_nearest_first() {
+fn change_affects_the_dependants_nearest_first() {
     let package = |name: &str, uses: &[&str], tests_use: &[&str]| Package {
         name: name.to_owned(),
         folder: Path::new("crates").join(name),

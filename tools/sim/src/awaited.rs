@@ -1,7 +1,7 @@
-//! Pending answers by the path on which they will arrive: lookups, quotes, registrations.
+//! Pending answers by the path of their arrival: lookups, quotes, registrations.
 //!
 //! Several waiters may share a path, since lookups of the same party do. An answer then goes to the waiter with the
-//! answer's trace, else to the one that has waited longest.
+//! answer's trace. Without a match, it goes to the waiter that has waited longest.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -34,8 +34,8 @@ struct Paths {
     by_path: HashMap<String, Vec<Waiter>, foldhash::fast::RandomState>,
 }
 
-/// The answers that one DFSP waits for. Their number is bounded by the waiters: each removes its entry when it gives
-/// up.
+/// The answers that one DFSP waits for. Their number is bounded by the waiters: each removes its entry when it stops
+/// waiting.
 #[derive(Default)]
 pub(crate) struct Awaited(Mutex<Paths>);
 
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_goes_to_its_trace_else_to_the_one_who_waited_longest() {
+    fn answer_goes_to_its_trace_or_the_longest_waiter() {
         let awaited = Awaited::default();
         let mut receivers: Vec<_> = (1..=4).map(|trace| awaited.enter("a", Some(trace)).1).collect();
         for (trace, body) in [(Some(3), "third"), (None, "first"), (Some(99), "second"), (Some(4), "fourth")]
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn who_gives_up_leaves_the_others_alone() {
+    fn removed_waiter_does_not_affect_the_others() {
         let awaited = Awaited::default();
         let (first, _gone) = awaited.enter("a", None);
         let (_, mut second) = awaited.enter("a", None);
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn error_codes_are_read() {
+    fn error_code_is_read() {
         let body = br#"{"errorInformation":{"errorCode":"3204","errorDescription":"Party not found"}}"#;
         assert_eq!(error_code(body), Some(ErrorCode::PARTY_NOT_FOUND));
         for body in ["", r#"{"errorCode":"abcd"}"#, r#"{"errorCode":"99999"}"#, r#"{"errorCode":3204}"#] {

@@ -21,6 +21,7 @@ pub(crate) struct Place {
 }
 
 impl Place {
+    /// Starts to wait for an answer on `path`.
     pub fn enter(shared: &Arc<Shared>, dfsp: u32, path: String, trace: Option<u128>) -> Self {
         let (ticket, receiver) = shared.dfsp(dfsp).awaited.enter(&path, trace);
         Self { shared: shared.clone(), dfsp, path, ticket, receiver, is_over: false }

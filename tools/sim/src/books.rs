@@ -1,6 +1,6 @@
 //! The books that a DFSP keeps of its own transfers, from the messages that it sent and received.
 //!
-//! They are independent of the hub: the audit compares the hub's positions with them. A transfer is in exactly one
+//! The books are independent of the hub: the audit compares the hub's positions with them. A transfer is in exactly one
 //! state at a time. The book holds the sum of the amounts in each state, per currency.
 
 use std::collections::BTreeMap;
@@ -17,7 +17,7 @@ pub enum OutgoingState {
     Accepted = 1,
     /// The callback reported COMMITTED.
     Committed = 2,
-    /// Rejected at once, aborted or expired: the money did not move.
+    /// Rejected immediately, aborted or expired: the money did not move.
     Aborted = 3,
 }
 
@@ -38,6 +38,7 @@ pub enum IncomingState {
     Aborted = 5,
 }
 
+/// A message about an outgoing transfer, for the books.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OutgoingEvent {
     Accepted,
@@ -48,6 +49,7 @@ pub enum OutgoingEvent {
     Aborted,
 }
 
+/// A message about an incoming transfer, for the books.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IncomingEvent {
     Answered,
@@ -68,7 +70,7 @@ pub enum Delivery {
     First,
     /// It repeated a known outcome. This is allowed, since delivery is at least once.
     Repeated,
-    /// It contradicts a final outcome: a violation.
+    /// The message contradicts a final outcome: a violation.
     Contradiction,
 }
 
@@ -139,11 +141,11 @@ impl IncomingState {
 struct Page {
     outgoing: [Sum; 4],
     incoming: [Sum; 6],
-    /// Amounts that an FXP gives for FX transfers, by state.
+    /// Amounts that an FXP sells in FX transfers, by state.
     sold: [Sum; 6],
-    /// Amounts that a payee gives for its FX transfers, by state.
+    /// Amounts that a payee sells in its FX transfers, by state.
     passed_on: [Sum; 4],
-    /// Amounts that a payee gets for them.
+    /// Amounts that a payee buys with them.
     bought: [Sum; 4],
 }
 
@@ -186,7 +188,7 @@ pub struct ExpectedPosition {
 
 impl Book {
     /// Enters an outgoing transfer (`from` absent) or moves it to another state. For a payee's FX transfer, `bought` is
-    /// what the payee gets for the amount.
+    /// the amount that the payee buys.
     pub fn move_outgoing(
         &mut self,
         moved: Money,
@@ -205,8 +207,8 @@ impl Book {
         }
     }
 
-    /// Enters an incoming transfer (`from` absent) or moves it to another state. For an FX transfer, `sold` is what the
-    /// FXP gives for the amount.
+    /// Enters an incoming transfer (`from` absent) or moves it to another state. For an FX transfer, `sold` is the
+    /// amount that the FXP sells.
     pub fn move_incoming(
         &mut self,
         moved: Money,
@@ -301,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn a_payer_owes_what_is_committed_or_reserved() {
+    fn payer_owes_committed_and_reserved_amounts() {
         let mut book = Book::default();
         let mut state = None;
         let mut expect = |to, low, high| {
@@ -316,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn a_payee_is_owed_only_what_it_fulfilled() {
+    fn payee_is_owed_only_fulfilled_amounts() {
         for (path, low, high) in [
             (&[IncomingState::Received][..], 0, 0),
             (&[IncomingState::Received, IncomingState::Answered], -70, 0),
@@ -337,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn a_payee_that_converts_has_nothing_of_the_transfers_currency_left() {
+    fn converting_payee_keeps_nothing_in_the_transfers_currency() {
         let usd = Currency::parse("USD").unwrap();
         let mut book = Book::default();
         book.move_incoming(money(70, KES()), None, None, IncomingState::Received);
@@ -358,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn final_outcomes_do_not_change_and_contradictions_are_noticed() {
+    fn contradiction_of_a_final_outcome_is_found() {
         use OutgoingEvent as E;
         use OutgoingState as S;
         for (state, event, after, delivery) in [
@@ -406,8 +408,8 @@ mod tests {
     ];
 
     proptest! {
-        /// For all messages in all orders, the sums equal those of a naive list of transfers, and a transfer that is
-        /// finally paid stays paid.
+        /// For all messages in all orders, the sums equal the sums over a naive list of transfers, and a transfer that
+        /// is finally paid stays paid.
         #[test]
         fn sums_equal_a_naive_list(steps in prop::collection::vec((0_usize..8, any::<bool>(), 0_usize..6), 0..200)) {
             let mut book = Book::default();
@@ -444,10 +446,10 @@ mod tests {
         }
     }
 
-    /// An FXP gives the sold amount when the hub confirms it. If the initiator is a payee, it is reserved from the
-    /// start.
+    /// An FXP's position includes the sold amount when the hub confirms it. If the initiator is a payee, the amount is
+    /// reserved from the start.
     #[test]
-    fn an_fxp_gives_only_what_the_hub_commits() {
+    fn fxp_owes_only_committed_amounts() {
         let usd = Currency::parse("USD").unwrap();
         for (path, low, high) in [
             (&[IncomingState::Received][..], 0, 90),

@@ -31,7 +31,7 @@ use crate::table::{Finished, Incoming, Outcome, Outgoing};
 /// Maximum number of items of one bulk transfer (FSPIOP API v1.1 §6.10.3.1).
 pub const BULK_ITEMS_MAX: usize = 1_000;
 
-/// Keeps the ids of bulk transfers, and of their items, apart from those of transfers.
+/// Separates the ids of bulk transfers and their items from other ids.
 const BULKS: u64 = 0x6275_6c6b_0000;
 const ITEMS: u64 = 0x6974_656d_7300;
 
@@ -50,16 +50,16 @@ impl Originator {
         self.bulking.as_ref().map_or(0, |bulking| bulking.items)
     }
 
-    /// Sends bulk transfer `number` from one DFSP to another (by index) and waits for the 202. It is finished when its
-    /// payer has the outcomes of all items, and committed if all of them are. Fails if the hub rejects or does not
-    /// answer the POST. Panics without [`Originator::with_bulks`].
+    /// Sends bulk transfer `number` from one DFSP to another (by index) and waits for the 202. The bulk transfer is
+    /// finished when its payer has the outcomes of all items, and committed if all of them are. Fails if the hub
+    /// rejects or does not answer the POST. Panics without [`Originator::with_bulks`].
     pub async fn send_bulk(
         &self,
         number: u64,
         payer: usize,
         payee: usize,
     ) -> Result<Pending, OriginateError> {
-        let Bulking { items, terms } = self.bulking.as_ref().expect("an originator of bulks");
+        let Bulking { items, terms } = self.bulking.as_ref().expect("an originator of bulk transfers");
         let (payer_dfsp, payee_dfsp) = (&self.shared.dfsps[payer], &self.shared.dfsps[payee]);
         let (id, now) = (self.bulk_id(number), message::now());
         let items: Box<[TransferId]> =
@@ -96,6 +96,7 @@ impl Originator {
         transfer_id(mix(self.options.seed ^ BULKS), mix(self.options.nonce ^ BULKS), number)
     }
 
+    /// The id of an item of a bulk transfer.
     pub fn bulk_item_id(&self, number: u64, place: u64) -> TransferId {
         let number = number.wrapping_mul(BULK_ITEMS_MAX as u64).wrapping_add(place);
         transfer_id(mix(self.options.seed ^ ITEMS), mix(self.options.nonce ^ ITEMS), number)
@@ -142,7 +143,7 @@ pub(crate) fn take(shared: &Arc<Shared>, payee: u32, headers: &HeaderMap, body: 
         let state = IncomingState::Received;
         let incoming = Incoming { payee, received, state, sold: None, conversion: None };
         if !shared.table.enter_incoming(id, incoming) {
-            tracing::warn!(transfer = %id, dfsp = %dfsp.name, "an item of a bulk was received before");
+            tracing::warn!(transfer = %id, dfsp = %dfsp.name, "an item of a bulk transfer was received before");
             count(&dfsp.counters.contradictions);
             continue;
         }
@@ -228,7 +229,7 @@ fn result(value: &[u8]) -> Option<(TransferId, ItemSaying<'_>)> {
     Some((id, saying))
 }
 
-/// The combined outcomes of the items in one message.
+/// The outcomes of the items in one message, combined.
 #[derive(Default)]
 struct Taken {
     first: bool,
@@ -298,7 +299,8 @@ pub(crate) fn take_callback(
         let _ = waiter.send(Finished { outcome, at: Instant::now(), error_code: taken.error_code });
     }
     if taken.contradiction {
-        tracing::warn!(bulk = %id, dfsp = %shared.dfsp(receiver).name, "a callback of a bulk contradicts");
+        let dfsp = &shared.dfsp(receiver).name;
+        tracing::warn!(bulk = %id, %dfsp, "a callback about a bulk transfer contradicts its outcome");
     }
     count(match (taken.contradiction, taken.first, is_over) {
         (true, _, _) => &counters.contradictions,

@@ -56,7 +56,7 @@ pub(crate) fn take(
 ) -> Option<Role> {
     let counters = &shared.dfsp(receiver).counters;
     let saying = saying(is_error, body);
-    // In a simulator without a hub the payer gets the payee's own PUT, so the role depends on the receiver.
+    // In a simulator without a hub, the payer receives the payee's own PUT. So the role depends on the receiver.
     let outgoing = shared.table.with_outgoing(id, |transfer| (transfer.payer, transfer.condition.clone()));
     let pays = outgoing.as_ref().is_some_and(|(payer, _)| *payer == receiver);
     let is_paid = !pays && shared.table.with_incoming(id, |one| one.payee == receiver).unwrap_or(false);
@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn callbacks_are_read_for_what_they_say() {
+    fn callback_is_read_by_path_and_body() {
         for (is_error, body, expected) in [
             (false, r#"{"transferState":"COMMITTED","fulfilment":"x"}"#, Saying::Committed),
             (false, r#"{"transferState":"ABORTED"}"#, Saying::Aborted),

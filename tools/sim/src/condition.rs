@@ -2,8 +2,8 @@
 //!
 //! Transfers that the simulators originate carry `condition = SHA-256(preimage)` with `preimage = HMAC-SHA-256(secret,
 //! transfer id)`. So every simulator with the same secret can compute the preimage of every such transfer. Transfers
-//! that follow a quote carry the condition of the packet that the payee made. From the packet, the payee can compute
-//! the fulfilment again.
+//! after a quote carry the condition of the packet that the payee created. From the packet, the payee can compute the
+//! fulfilment again.
 
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn the_hmac_is_that_of_rfc_4231() {
+    fn hmac_equals_rfc_4231() {
         let hex = |bytes: [u8; 32]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
         let jefe = Secret::new(b"Jefe").hmac(b"what do ya want for nothing?");
         assert_eq!(hex(jefe), "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843");
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn the_fulfilment_of_a_transaction_is_that_of_the_api_library() {
+    fn fulfilment_of_a_transaction_equals_mojaloops_library() {
         for (secret, transaction) in [("", "{}"), ("shared", r#"{"a":"ü"}"#)] {
             let fulfilment = Secret::new(secret.as_bytes()).fulfilment_of_transaction(transaction);
             assert_eq!(fulfilment, ilp::fulfilment_v4(secret.as_bytes(), transaction));
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_exists_for_our_conditions_and_the_well_known_ones_only() {
+    fn only_own_and_well_known_conditions_are_answered() {
         let secret = Secret::new(b"shared");
         let (one, other) = (id("5b1c7d0e-2f34-4a6b-9c8d-0e1f2a3b4c5d"), id("01ARZ3NDEKTSV4RRFFQ69G5FAV"));
         assert_eq!(secret.answer(&one, &secret.condition(&one)), Some(secret.fulfilment(&one)));

@@ -65,9 +65,10 @@ fn answer_to(secret: &Secret, rate_per_mille: u32, terms: &[u8]) -> Option<Bytes
     Some(body.into())
 }
 
-/// Keeps the ids of FX transfers apart from those of transfers.
+/// Separates the ids of FX transfers from other ids.
 const CONVERSIONS: u64 = 0x636f_6e76_6572_7400;
 
+/// An accepted FX transfer that waits for its fulfilment.
 #[derive(Debug)]
 pub struct PendingConversion {
     pub id: TransferId,
@@ -138,7 +139,7 @@ impl Originator {
     }
 
     fn converting(&self) -> &Converting {
-        self.converting.as_ref().expect("an originator of conversions")
+        self.converting.as_ref().expect("an originator of FX transfers")
     }
 }
 
@@ -149,7 +150,7 @@ fn conversion_terms(source: Money, target: Money) -> Vec<u8> {
     format!(r#"","sourceAmount":{source},"targetAmount":{target},"condition":""#).into()
 }
 
-/// Keeps the ids of payees' FX transfers apart from those of other FX transfers.
+/// Separates the ids of payees' FX transfers from the ids of other FX transfers.
 const SALES: u64 = 0x7361_6c65;
 
 /// A payee's FX transfer that sells the amount of a transfer.
@@ -163,7 +164,8 @@ pub(crate) struct Sale {
 }
 
 impl Sale {
-    /// `None` if the transfer is in the payee's currency, or its amount is worth nothing in it.
+    /// The FX transfer; `None` if the transfer is in the payee's currency, or if its amount buys nothing in this
+    /// currency.
     pub fn of(shared: &Shared, transfer: TransferId, sold: Money, prepare: &[u8]) -> Option<Self> {
         let PayeeConversions { currency, rate_per_mille, fxps } = shared.payee_conversions.as_ref()?;
         let bought = money::bought(sold.amount, *rate_per_mille, *currency)?;
@@ -191,7 +193,7 @@ impl Sale {
             return false;
         }
         shared.dfsp(payee).book().move_outgoing(self.sold, Some(self.bought), None, OutgoingState::Sent);
-        // From here on it ends as the transfer does.
+        // From here on, the FX transfer has the same outcome as the transfer.
         shared.table.with_incoming(&self.transfer, |transfer| transfer.conversion = Some(self.id));
         match self.ask(shared, payee, question).await {
             Some(true) => settle_outgoing(shared, &self.id, OutgoingEvent::Accepted, None),
@@ -226,7 +228,7 @@ impl Sale {
     }
 }
 
-/// The id of the FX transfer by which a payee sells the amount of a transfer. The half of the id that determines faults
+/// The id of the FX transfer in which a payee sells the amount of a transfer. The half of the id that determines faults
 /// depends on the transfer's id.
 fn sale_id(transfer: &TransferId) -> TransferId {
     let high = transfer.to_bytes()[1..].first_chunk().map_or(0, |high| u64::from_be_bytes(*high));
@@ -263,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn the_terms_come_back_with_the_other_amount() {
+    fn answer_repeats_the_terms_with_the_computed_amount() {
         for (amount_type, rate_per_mille, (sold, source), (bought, target), paid, got) in [
             ("SEND", 1500, ("XXX", Some("2")), ("XTS", None), "2", "3"),
             ("SEND", 1500, ("XXX", Some("2")), ("XTS", Some("9")), "2", "3"),
@@ -280,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn the_condition_is_that_of_the_conversion() {
+    fn answer_has_the_condition_of_the_fx_transfer() {
         let answer = offered(&terms("SEND", money("XXX", Some("2")), money("XTS", None)), 1500).unwrap();
         let condition = answer["condition"].as_str().unwrap().as_bytes();
         let id = TransferId::parse(ID).unwrap();
@@ -289,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn questions_without_what_terms_need_are_refused() {
+    fn terms_without_a_required_member_are_rejected() {
         let good = terms("SEND", money("XXX", Some("2")), money("XTS", Some("3")));
         for name in ["conversionId", "amountType", "sourceAmount", "targetAmount"] {
             let mut asked = good.clone();

@@ -76,7 +76,7 @@ counters! {
         signatures_made,
         /// Signatures of messages that were made before the run.
         signatures_made_ahead,
-        /// Messages rejected because their signature is missing or not their sender's: a violation.
+        /// Messages rejected because they have no valid signature of their sender: a violation.
         signatures_refused,
         /// Messages rejected because a header is missing or wrong, as a strict adapter does: a violation.
         headers_refused,

@@ -15,7 +15,7 @@ use crate::message::{name_value, units_text};
 use crate::party::PartyId;
 use crate::settings::DfspSettings;
 
-/// Maximum number of parties of a DFSP beside those of its prefix.
+/// Maximum number of additional parties of a DFSP, outside its prefix.
 const OWN_PARTIES_MAX: usize = 10_000;
 
 #[derive(Debug)]
@@ -30,7 +30,7 @@ pub(crate) struct Dfsp {
     pub awaited: Awaited,
     settings: RwLock<DfspSettings>,
     book: Mutex<Book>,
-    /// Parties beside those of its prefix, as decoded paths.
+    /// Additional parties outside its prefix, as decoded paths.
     parties: RwLock<HashSet<String>>,
 }
 
@@ -58,9 +58,9 @@ pub struct DfspReport {
     pub name: String,
     /// Its current settings.
     pub settings: DfspSettings,
-    /// Its counters.
+    /// The DFSP's counters.
     pub counters: Counters,
-    /// Its books.
+    /// The DFSP's books.
     pub positions: Vec<PositionReport>,
 }
 
@@ -79,7 +79,7 @@ impl Dfsp {
         }
     }
 
-    /// Makes a party one of this DFSP's. Returns false if it has too many already.
+    /// Adds a party to this DFSP. Returns false if it has too many already.
     pub fn add_party(&self, party: &PartyId) -> bool {
         let mut parties = self.parties.write().unwrap_or_else(PoisonError::into_inner);
         if parties.len() >= OWN_PARTIES_MAX {
@@ -89,7 +89,7 @@ impl Dfsp {
         true
     }
 
-    /// Whether a party, by its decoded path, was made one of this DFSP's.
+    /// Whether a party, by its decoded path, was added to this DFSP.
     pub fn has_party(&self, path: &str) -> bool {
         self.parties.read().unwrap_or_else(PoisonError::into_inner).contains(path)
     }
@@ -106,6 +106,7 @@ impl Dfsp {
         self.book.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The DFSP's report about itself.
     pub fn report(&self) -> DfspReport {
         let positions = self.book().expected().into_iter().map(|(currency, expected)| PositionReport {
             currency: currency.to_string(),

@@ -22,9 +22,9 @@ pub enum ExchangeError {
     Repeated(u64),
     #[error("the callback carried error {0}")]
     Code(ErrorCode),
-    #[error("the callback said ABORTED")]
+    #[error("the callback reported ABORTED")]
     Aborted,
-    #[error("the callback cannot be understood")]
+    #[error("the callback cannot be parsed")]
     Unreadable,
     #[error("no callback in time")]
     Late,
@@ -111,14 +111,15 @@ pub struct PaymentFailure {
     pub error: ExchangeError,
 }
 
+/// The course of a payment.
 #[derive(Clone, Debug)]
 pub struct PaymentReport {
     pub number: u64,
     /// The id of its transfer, sent or not.
     pub transfer_id: TransferId,
     pub intended: Instant,
-    /// Time at which the callback of each finished phase arrived, by [`Phase`]. A phase starts at the end of the
-    /// previous one, and the first at `intended`. Phases that failed or were not reached have none.
+    /// Arrival time of the callback of each finished phase, by [`Phase`]. A phase starts at the end of the previous
+    /// one, and the first at `intended`. Phases that failed or were not reached have none.
     pub ends: [Option<Instant>; Phase::ALL.len()],
     /// Time of the end, with success or without.
     pub ended: Instant,
@@ -145,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_terms_are_those_of_the_transfer_whatever_stands_before() {
+    fn terms_are_read_after_any_members() {
         let condition = "c".repeat(43);
         let body = Bytes::from(format!(
             r#"{{"payeeReceiveAmount":{{"amount":"12","currency":"USD"}},"transferAmount":{{"currency":"KES","amount":"12.5"}},
@@ -163,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn phases_last_from_the_end_of_the_one_before() {
+    fn phase_starts_at_the_end_of_the_previous_one() {
         let intended = Instant::now();
         let at = |ms| intended + Duration::from_millis(ms);
         let failure = PaymentFailure { phase: Phase::Transfer, error: ExchangeError::Late };

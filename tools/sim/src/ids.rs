@@ -34,7 +34,7 @@ pub(crate) fn fault_key(id: &TransferId) -> u64 {
 /// Numbers the orders of a simulator.
 #[derive(Debug)]
 pub(crate) struct Orders {
-    /// Keeps ids apart from those of other simulators.
+    /// Separates the ids of this simulator from the ids of others.
     pub nonce: u64,
     pub next: AtomicU64,
 }
@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ids_differ_between_numbers_and_runs_but_share_the_half_that_faults_go_by() {
+    fn ids_of_other_runs_share_only_the_fault_key() {
         let ids: BTreeSet<_> = (0..10_000).map(|number| transfer_id(1, 2, number)).collect();
         assert_eq!(ids.len(), 10_000);
         let (one, other) = (transfer_id(1, 2, 3), transfer_id(1, 99, 3));

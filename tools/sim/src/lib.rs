@@ -50,7 +50,6 @@
 //! Run these calls on one of the workers of the simulator, because they use its connections.
 //!
 //! Simulators share the machine with the hub under load, so the code that runs per message avoids parsing and locks.
-#![expect(missing_docs, reason = "a field whose name says it has no comment")]
 
 mod awaited;
 mod awaiting;

@@ -24,8 +24,8 @@ const fn name_of(number: u64) -> (&'static str, &'static str) {
 /// Maximum number of currencies in a party object (FSPIOP API v1.1 §7.4.11).
 const CURRENCIES_MAX: usize = 16;
 
-/// Accepts a `GET /parties` and starts to answer it. `path` is type, identifier and sub-identifier as received. With
-/// `owns_it`, the owner of the party is not checked.
+/// Accepts a `GET /parties` and starts to answer it. `path` is type, identifier and sub-identifier as received. If
+/// `owns_it` is true, the owner of the party is not checked.
 pub(crate) fn take(
     shared: &Arc<Shared>,
     payee: u32,
@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_party_is_told_with_name_and_currencies() {
+    fn party_answer_has_name_and_currencies() {
         let fsp = FspId::parse("dfsp-1").unwrap();
         let currencies = currency_list(&[Currency::parse("XXX").unwrap(), Currency::parse("XTS").unwrap()]);
         let body = party_body(&fsp, "ALIAS", "a\"b\\", Some("shop 7"), 9, &currencies);

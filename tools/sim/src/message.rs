@@ -104,7 +104,8 @@ fn common_headers(family: Family, source: &HeaderValue, at: Timestamp) -> Header
     headers
 }
 
-/// The body of a prepare. All prepares of a run share `terms`: amount, packet and the name of the condition.
+/// The body of a prepare. All prepares of a run share `terms`: the amount, the packet, and the name of the condition's
+/// member.
 pub(crate) fn prepare_body(
     id: &TransferId,
     payer: &FspId,
@@ -138,7 +139,7 @@ fn expiring(pieces: &[&[u8]], expiration: Timestamp) -> Bytes {
 }
 
 /// The part of a prepare, or of a bulk transfer's item, between the previous member and the condition's value. `name`
-/// is that of the amount.
+/// is the name of the amount's member.
 pub(crate) fn terms(name: &str, money: Money, packet: &str) -> Vec<u8> {
     let Money { amount, currency } = money;
     format!(
@@ -147,7 +148,8 @@ pub(crate) fn terms(name: &str, money: Money, packet: &str) -> Vec<u8> {
     .into_bytes()
 }
 
-/// The body of a `POST /fxTransfers`. All of a run share `terms`: both amounts and the name of the condition.
+/// The body of a `POST /fxTransfers`. All FX transfers of a run share `terms`: both amounts and the name of the
+/// condition's member.
 pub(crate) fn convert_body(
     id: &TransferId,
     transfer: &TransferId,
@@ -235,6 +237,7 @@ impl BulkText {
         self.push(&[id.to_string().as_bytes(), b"\",", &ABORT_BODY[1..]]);
     }
 
+    /// Ends the body.
     pub fn end(mut self) -> Bytes {
         self.body.extend_from_slice(b"]}");
         self.body.into()
@@ -285,7 +288,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bodies_are_the_json_they_should_be() {
+    fn bodies_are_valid_json() {
         let id = TransferId::parse("5b1c7d0e-2f34-4a6b-9c8d-0e1f2a3b4c5d").unwrap();
         let (payer, payee) = (FspId::parse("greenbank").unwrap(), FspId::parse("bluewallet").unwrap());
         let at = Timestamp::parse_iso("2031-04-01T12:00:30.000Z").unwrap();
@@ -310,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_begin_with_the_names_of_families() {
+    fn family_is_read_from_the_path() {
         for (path, family) in [
             ("transfers", Some(Family::Transfers)),
             ("transfers/x/error", Some(Family::Transfers)),
@@ -327,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn units_print_exactly() {
+    fn units_are_printed_exactly() {
         for (units, text) in
             [(0, "0"), (125_000, "12.5"), (-1, "-0.0001"), (10_000, "1"), (-25_010, "-2.501")]
         {
@@ -336,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn the_date_header_follows_the_clock() {
+    fn date_header_follows_the_clock() {
         let at = Timestamp::parse_iso("2031-04-01T12:00:00.999Z").unwrap();
         assert_eq!(date_value(at), "Tue, 01 Apr 2031 12:00:00 GMT");
         assert_eq!(date_value(at.plus_ms(1)), "Tue, 01 Apr 2031 12:00:01 GMT");

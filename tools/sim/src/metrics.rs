@@ -24,7 +24,7 @@ use crate::counters::Counters;
 use crate::dfsp::Dfsp;
 use crate::message::{Family, TRACESTATE};
 
-/// Bounds in seconds: those of the hub under Mojaloop's names, and finer ones.
+/// Bounds in seconds: the hub's bounds under Mojaloop's names, and finer ones.
 const SECONDS: [f64; 12] = [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0];
 
 /// The role of an arriving message in its exchange.
@@ -87,9 +87,10 @@ impl SimMetrics {
     pub fn new() -> Self {
         let mut registry = Registry::default();
         let (ways, handling, calls) = (
-            "From a request to its arrival, from an answer to its arrival, from a request to its answer's arrival",
-            "From the head of a message that arrived to its HTTP answer",
-            "From a message that left to its HTTP answer, or to its failure",
+            "Time from sending a request or an answer to its arrival, and from sending a request to the \
+             arrival of its answer",
+            "Time from the head of a received message to the HTTP response",
+            "Time from sending a message to the HTTP response, or to its failure",
         );
         Self {
             ways: Histograms::register(&mut registry, "cbs_tx_cb_perf", ways),
@@ -154,10 +155,10 @@ struct Counted(Vec<(FspId, Counters)>);
 
 impl Collector for Counted {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
-        let help = "What a DFSP counted, under the names of GET /_sim/dfsps.";
+        let help = "Counters of a DFSP, under the names of GET /_sim/dfsps.";
         let mut family = encoder.encode_descriptor("upesi_sim_counted", help, None, MetricType::Counter)?;
         for (name, counters) in &self.0 {
-            // They are an object of numbers.
+            // The counters are an object of numbers.
             let Ok(serde_json::Value::Object(counters)) = serde_json::to_value(counters) else { continue };
             for (counter, count) in &counters {
                 let labels = [("dfsp", name.as_str()), ("counter", counter.as_str())];
@@ -169,9 +170,9 @@ impl Collector for Counted {
     }
 }
 
-/// Key of the time at which an exchange's request was sent, in milliseconds since 1970.
+/// Key for the sending time of an exchange's request, in milliseconds since 1970.
 const END_TO_END_START: &str = "tx_end2end_start_ts";
-/// Key of the time at which its answer was sent, in milliseconds since 1970.
+/// Key for the sending time of its answer, in milliseconds since 1970.
 const CALLBACK_START: &str = "tx_callback_start_ts";
 
 /// Maximum number of members in a list (W3C Trace Context §3.3.1.1).
@@ -199,9 +200,9 @@ pub(crate) fn leaving(headers: &HeaderMap, now: impl FnOnce() -> Timestamp) -> O
     Some(headers)
 }
 
-/// The list with the time at which the answer leaves; `None` if it contains no start of the exchange, or has no space.
-/// The new member is the last one, although the standard puts it first. Readers may expect the script's member where
-/// the script put it.
+/// The list with the sending time of the answer; `None` if it contains no start of the exchange, or has no space. The
+/// new member is the last one, although the standard puts it first: readers may expect the script's member at its old
+/// place.
 fn with_callback_start(list: &str, ms: i64) -> Option<String> {
     instant_ms(list, END_TO_END_START)?;
     let mut longer = String::with_capacity(list.len() + CALLBACK_START.len() + 24);
@@ -233,9 +234,10 @@ mod tests {
         }
     }
 
-    /// A quarter of a second after the answer left, half a second after the request did.
+    /// The message arrives a quarter of a second after the answer was sent, and half a second after the request was
+    /// sent.
     #[test]
-    fn a_message_tells_how_long_it_and_its_exchange_took() {
+    fn message_is_observed_with_transit_and_exchange_times() {
         let metrics = SimMetrics::new();
         let at = Timestamp::from_ms(1_700_000_000_500);
         let asked = "tx_end2end_start_ts=1700000000000";
@@ -276,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn handling_and_calls_are_told_by_method_and_family() {
+    fn handling_and_calls_are_observed_by_method_and_family() {
         let metrics = SimMetrics::new();
         let took = Duration::from_millis(250);
         for (method, family) in [
@@ -306,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn what_dfsps_counted_is_told_by_name() {
+    fn counters_of_dfsps_are_exported_by_name() {
         let dfsps = ["dfsp-1", "dfsp-2"]
             .map(|name| Dfsp::new(0, FspId::parse(name).unwrap(), DfspSettings::default()));
         count(&dfsps[1].counters.prepares_received);
@@ -324,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn instants_are_found_among_other_members() {
+    fn tracestate_instant_is_found_among_other_members() {
         let far = format!("{}tx_end2end_start_ts=7", "v=1,".repeat(MEMBERS_MAX));
         for (list, expected) in [
             ("tx_end2end_start_ts=1700000000000", Some(1_700_000_000_000)),
@@ -355,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_keeps_what_was_there() {
+    fn answer_keeps_the_members_of_the_tracestate() {
         for (list, expected) in [
             ("tx_end2end_start_ts=17", Some("tx_end2end_start_ts=17,tx_callback_start_ts=18")),
             (
@@ -375,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_without_room_stays_as_it_is() {
+    fn tracestate_without_space_is_unchanged() {
         let added = ",tx_callback_start_ts=18".len();
         let start = "tx_end2end_start_ts=17,v=";
         for (bytes, expected) in [(BYTES_MAX, Some(BYTES_MAX)), (BYTES_MAX + 1, None)] {
@@ -390,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_change_only_where_a_script_measures() {
+    fn headers_change_only_if_a_script_measures() {
         let at = Timestamp::from_ms(1_700_000_000_250);
         let mut headers = HeaderMap::new();
         assert_eq!(leaving(&headers, || at), None);

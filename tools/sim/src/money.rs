@@ -1,5 +1,5 @@
-//! Amounts of money in bodies, and as DFSPs calculate with them: in the smallest unit of their currency. Rates are
-//! exact, in thousandths.
+//! Amounts of money in bodies, and the calculations of DFSPs in the smallest unit of their currency. Rates are exact,
+//! in thousandths.
 
 use std::io::Write as _;
 
@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn amounts_count_in_the_smallest_unit_of_the_currency() {
+    fn amounts_are_converted_to_the_smallest_unit() {
         for (amount, currency, minor, fee_of_1_percent) in [
             ("12.5", "USD", 1250, "0.12"),
             ("0.9999", "USD", 99, "0"),
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn conversions_are_rounded_in_favour_of_who_converts() {
+    fn fx_amounts_are_rounded_in_the_fxps_favour() {
         for (amount, rate_per_mille, currency, worth, cost) in [
             ("2", 1500, "XTS", Some("3"), Some("1.34")),
             ("3", 1500, "XXX", Some("4.5"), Some("2")),

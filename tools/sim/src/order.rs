@@ -1,10 +1,10 @@
-//! Orders: a user's request over HTTP for an action of a DFSP at the hub. The answer comes when the action has ended.
+//! Orders: a user's request over HTTP for an action of a DFSP at the hub. The response comes when the action has ended.
 //!
 //! - `POST /{dfsp}/payments` looks a party up, requests a quote, and sends the transfer.
 //! - `POST /{dfsp}/parties` registers a party of the DFSP.
 //!
 //! Times are whole microseconds. 200: the action succeeded. 400: the order is invalid, and nothing was sent. 502: the
-//! hub or another DFSP rejected the action. 504: there was no answer in time.
+//! hub or another DFSP rejected the action. 504: an answer did not come in time.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -133,7 +133,7 @@ impl Refusal {
         Self { status, phase: "", error_code, error_description: description }
     }
 
-    /// Reads an error object. `otherwise` supplies the description if there is none.
+    /// Reads an error object. If it has no description, `otherwise` supplies it.
     fn of_body(body: &[u8], otherwise: &ExchangeError) -> Self {
         let code = error_code(body);
         let description = error_description(body).map(str::to_owned);
@@ -245,7 +245,7 @@ impl Payment {
         Err(Refusal::new(StatusCode::BAD_GATEWAY, ended.error_code, text))
     }
 
-    /// The DFSP that is asked for the party if there is no hub.
+    /// The DFSP that receives the lookup if there is no hub.
     fn peer(&self) -> FspId {
         let dfsps = &self.originator.shared.dfsps;
         let by_prefix =
@@ -265,7 +265,7 @@ async fn register(shared: &Arc<Shared>, dfsp: u32, body: &[u8]) -> Result<Respon
     let party = Named { id_type, id_value, id_sub_value }.read()?;
     let code = code.map(|code| currency(&code)).transpose()?;
     // The originator's own amount does not matter here.
-    let any = code.or_else(|| Currency::all().next()).ok_or("there are no currencies")?;
+    let any = code.or_else(|| Currency::all().next()).ok_or("the list of currencies is empty")?;
     let originator = originator(shared, Amount::ZERO, any, AmountType::Send);
     let began = Instant::now();
     let registered = tokio::time::timeout(ORDER_DEADLINE, async {
@@ -275,7 +275,8 @@ async fn register(shared: &Arc<Shared>, dfsp: u32, body: &[u8]) -> Result<Respon
     let mut error = registered.await.unwrap_or_else(|_| Err(Refusal::late())).err();
     let dfsp = shared.dfsp(dfsp);
     if error.is_none() && !dfsp.add_party(&party) {
-        let text = "the hub has the party now, but the simulated DFSP knows too many to answer for it";
+        let text =
+            "the hub registered the party, but the simulated DFSP has too many to answer lookups of it";
         error = Some(Refusal::new(StatusCode::INSUFFICIENT_STORAGE, None, text.to_owned()));
     }
     if let Some(error) = &mut error {
@@ -312,7 +313,7 @@ impl Named {
 }
 
 fn currency(code: &str) -> Result<Currency, String> {
-    Currency::parse(code).ok_or_else(|| format!("{code} is no ISO 4217 code in capital letters"))
+    Currency::parse(code).ok_or_else(|| format!("{code} is not an ISO 4217 code in capital letters"))
 }
 
 fn number(shared: &Shared) -> u64 {

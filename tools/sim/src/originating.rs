@@ -1,4 +1,4 @@
-//! The options by which an originator acts for payers.
+//! The options of an originator, which acts for payers.
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ impl OriginatorOptions {
     }
 }
 
-/// Whether the amount of a quote is what the payer sends or what the payee receives (FSPIOP API v1.1 §7.3.1).
+/// Whether the amount of a quote is the sent or the received amount (FSPIOP API v1.1 §7.3.1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum AmountType {
@@ -50,7 +50,7 @@ impl AmountType {
     }
 }
 
-/// Common options of an originator's lookups, quotes and payments, beside [`crate::OriginatorOptions`].
+/// Common options of an originator's lookups, quotes and payments, in addition to [`crate::OriginatorOptions`].
 #[derive(Clone, Copy, Debug)]
 pub struct PaymentOptions {
     /// Time that a payment waits for the callback of each phase.
@@ -76,13 +76,13 @@ impl Default for PaymentOptions {
 pub struct ConversionOptions {
     /// The currency of the transfers. Their payers hold the originator's currency.
     pub target: Currency,
-    /// Value of a thousand units in it.
+    /// Value of a thousand units of the target currency.
     pub rate_per_mille: u32,
     /// Indexes of the FXPs, which take turns.
     pub fxps: Vec<usize>,
 }
 
-/// [`ConversionOptions`] as messages need them.
+/// [`ConversionOptions`] in the form for messages.
 pub(crate) struct Converting {
     pub options: ConversionOptions,
     /// The part of all FX transfers' bodies between the FXP's name and the condition.

@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parties_have_exactly_one_owner() {
+    fn party_has_exactly_one_owner() {
         for (dfsp, number) in [(0, 0), (7, 1), (9_999, 999_999_999), (12, 26_097)] {
             let party = party_of(dfsp, number);
             assert_eq!((party.kind.as_ref(), party.identifier.len()), ("MSISDN", 15));
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn identifiers_print_as_paths_and_read_back() {
+    fn identifier_is_printed_as_a_path_and_read_back() {
         for (kind, identifier, sub_id, path) in [
             ("MSISDN", "26097", None, "MSISDN/26097"),
             ("EMAIL", "a+b@c.de", Some("shop 7"), "EMAIL/a+b@c.de/shop%207"),

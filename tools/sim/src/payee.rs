@@ -61,7 +61,7 @@ struct Answering {
     id: TransferId,
     headers: HeaderMap,
     settings: DfspSettings,
-    /// The FX transfer that it makes before it fulfils.
+    /// The FX transfer that the payee requests before it fulfils.
     sale: Option<Sale>,
 }
 
@@ -116,7 +116,7 @@ pub(crate) fn take_prepare(
 struct Read<'body> {
     id: TransferId,
     received: Money,
-    /// The amount that an FX transfer gives for it.
+    /// The amount that an FX transfer sells for it.
     sold: Option<Money>,
     condition: &'body [u8],
 }

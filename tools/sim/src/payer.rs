@@ -25,12 +25,13 @@ const BODY_BESIDE_TERMS_BYTES: usize = 176;
 /// Pause between two attempts to send the same POST.
 const RESEND_PAUSE: Duration = Duration::from_millis(100);
 
+/// The reason why a request was not accepted.
 #[derive(Debug, thiserror::Error)]
 pub enum OriginateError {
     /// The hub answered the request with an error. The transfer did not happen.
     #[error("the hub answered the request with {status}")]
     Refused { status: StatusCode, body: Bytes },
-    /// There was no answer. Only a callback, if one comes, shows whether the transfer happened.
+    /// The hub did not answer. Only a callback, if one comes, shows whether the transfer happened.
     #[error("no answer to the POST: {0}")]
     Unanswered(#[from] SendError),
     #[error("transfer number {0} was originated before")]
@@ -264,8 +265,8 @@ pub(crate) struct Repeat {
 }
 
 impl Repeat {
-    /// Draws whether a prepare is sent twice: half of those at once, while the transfer is in progress, the others
-    /// later.
+    /// Draws whether a prepare is sent twice. Half of the repetitions are sent immediately, while the transfer is in
+    /// progress, and the others later.
     pub fn draw(
         shared: &Arc<Shared>,
         payer: usize,
@@ -302,7 +303,7 @@ impl Repeat {
         match shared.send(dfsp, Method::POST, &payee, family.as_str(), headers, body).await {
             Ok(answer) if answer.status.is_success() => count(&dfsp.counters.prepares_sent_twice),
             // A hub that is overloaded or has ended has received the first prepare, and only that one counts.
-            Ok(answer) => tracing::debug!(status = %answer.status, "a repeated prepare was refused"),
+            Ok(answer) => tracing::debug!(status = %answer.status, "a repeated prepare was rejected"),
             Err(error) => tracing::debug!(%error, "a repeated prepare was not answered"),
         }
     }
@@ -316,7 +317,7 @@ mod tests {
     use crate::simulator::Simulator;
 
     #[test]
-    fn a_packet_makes_bodies_about_as_long_as_is_asked_for() {
+    fn packet_makes_bodies_of_the_requested_length() {
         let options = OriginatorOptions {
             amount: Amount::parse_wire("2").unwrap(),
             currency: Currency::parse("XXX").unwrap(),
@@ -347,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn trace_contexts_have_the_form_of_the_standard() {
+    fn trace_context_has_the_standard_form() {
         let value = traceparent(1, 2);
         let parts: Vec<_> = value.to_str().unwrap().split('-').map(str::to_owned).collect();
         let lengths: Vec<_> = parts.iter().map(String::len).collect();

@@ -16,7 +16,7 @@ use crate::payer::{OriginateError, Originator, Pending, Sending};
 use crate::settings::mix;
 use crate::table::{Finished, Outcome};
 
-/// Keeps the ids of quotes apart from those of transfers.
+/// Separates the ids of quotes from the ids of transfers.
 const QUOTES: u64 = 0x7175_6f74;
 
 impl Originator {
@@ -44,8 +44,8 @@ impl Originator {
         self.lookup_party(number, payer, &self.party(payee, number), &payee_name).await
     }
 
-    /// Looks up any party. `peer` is asked if there is no hub; a hub never sees it. Fails if the hub rejects or does
-    /// not answer the GET.
+    /// Looks up any party. Without a hub, `peer` receives the lookup; with a hub, `peer` has no effect. Fails if the
+    /// hub rejects or does not answer the GET.
     pub async fn lookup_party(
         &self,
         number: u64,
@@ -136,7 +136,7 @@ impl Originator {
     }
 
     /// Makes a whole payment: looks the payee's party up, requests a quote from its DFSP, and sends the transfer with
-    /// these terms. `intended` is the intended start, from which times count.
+    /// these terms. Times count from `intended`, the intended start.
     pub async fn payment(&self, number: u64, payer: usize, payee: usize, intended: Instant) -> PaymentReport {
         let mut report = PaymentReport {
             number,
@@ -197,7 +197,7 @@ impl Originator {
         read: fn(&Bytes) -> Option<T>,
     ) -> Result<Awaiting<T>, OriginateError> {
         let trace = self.options.trace.then(|| trace_id(self.options.nonce, number));
-        // Before the request is sent, because the callback may overtake its 202.
+        // The wait starts before the request is sent, because the callback may overtake the 202.
         let place = Place::enter(&self.shared, payer as u32, request.answer_path, trace);
         let sent_at = Instant::now();
         let Exchange { method, path, receiver, headers, body, .. } = request;

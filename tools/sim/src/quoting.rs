@@ -1,4 +1,4 @@
-//! The payee's side of quotes: terms, and the packet from which the payee will answer the transfer.
+//! The payee's side of quotes: the terms, and the packet with the data for the fulfilment of the transfer.
 
 use std::io::Write as _;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ const QUOTE_LIFE_MS: i64 = 60_000;
 /// Maximum number of quotes in a bulk quote (FSPIOP API v1.1 §6.9.3.1).
 const BULK_QUOTES_MAX: usize = 1000;
 
-/// The members of a `POST /quotes` on which the terms depend, as they were received. Absent ones are empty.
+/// The members of a `POST /quotes` that determine the terms, as they were received. Absent ones are empty.
 #[derive(Clone, Copy, Debug, Default)]
 struct Question<'body> {
     quote_id: &'body [u8],
@@ -93,7 +93,7 @@ impl<'body> Question<'body> {
             }
         }
         json.push(b'}');
-        // The body was JSON and so UTF-8. Other bytes make a packet that nobody can use.
+        // The body was JSON and so UTF-8. If it was not, the packet is empty.
         String::from_utf8(json).unwrap_or_default()
     }
 }
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn packet_and_condition_are_those_of_the_worked_example() {
+    fn packet_and_condition_equal_the_worked_example() {
         let (packet, condition) = seal(&secret(), TRANSACTION, 1250, expiration());
         assert_eq!((packet.as_str(), &condition[..]), (PACKET, CONDITION.as_bytes()));
         let fulfilment = secret().answer_packet(PACKET.as_bytes(), CONDITION.as_bytes()).unwrap();
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn the_packet_holds_the_transaction_and_answers_the_condition() {
+    fn packet_contains_the_transaction_and_answers_the_condition() {
         let answered = answer(&quote("SEND", "12.5"), &DfspSettings::default()).unwrap();
         let (packet, condition) =
             (answered["ilpPacket"].as_str().unwrap(), answered["condition"].as_str().unwrap());
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn fees_are_taken_from_what_is_sent_and_put_on_what_is_received() {
+    fn fee_is_deducted_from_sent_and_added_to_received_amounts() {
         let amount = |text: &str| json!({"amount": text, "currency": "USD"});
         for (amount_type, fee_per_mille, transfer, receive, fee) in [
             ("SEND", 0, "12.5", "12.5", None),
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn questions_without_what_terms_need_are_refused() {
+    fn quote_without_a_required_member_is_rejected() {
         let settings = DfspSettings::default();
         for name in ["transactionId", "payer", "payee", "amountType", "amount", "transactionType"] {
             let mut question = quote("SEND", "1");
@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn every_quote_of_a_bulk_has_terms_of_its_own() {
+    fn quotes_of_a_bulk_quote_have_separate_terms() {
         let mut quotes = vec![quote("SEND", "1"), quote("RECEIVE", "2")];
         for quote in &mut quotes {
             quote.as_object_mut().unwrap().remove("payer");

@@ -18,7 +18,7 @@ use crate::settings::mix;
 
 /// Maximum number of parties in one batch. The API allows twice as many, but bodies should stay well below a mebibyte.
 pub const REGISTRATION_PARTIES_MAX: u64 = 5_000;
-/// Keeps the ids of registrations apart from those of transfers.
+/// Separates the ids of registrations from the ids of transfers.
 const REGISTRATIONS: u64 = 0x7265_6769;
 
 /// The content of the answer to a batch.
@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn answers_tell_how_many_were_refused() {
+    fn batch_answer_counts_rejected_parties() {
         let read = |text: &'static str| Registered::read(&Bytes::from_static(text.as_bytes()));
         let answer = read(
             r#"{"currency":"USD","partyList":[{"partyId":{"fspId":"a"}},{"partyId":{},"errorInformation":{"errorCode":"3204"}},

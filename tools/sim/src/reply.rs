@@ -46,6 +46,7 @@ impl<'shared> Draw<'shared> {
         hits(fault, per_mille, self.seed, self.key)
     }
 
+    /// Whether the request gets no answer. Counts it if so.
     pub fn is_dropped(&self) -> bool {
         let is_dropped = self.hits(Fault::Drop, self.settings.drop_per_mille);
         if is_dropped {
@@ -174,7 +175,7 @@ pub(crate) async fn send(
     body: &Bytes,
 ) -> Option<StatusCode> {
     let asker = headers.get(message::DESTINATION).and_then(|name| name.to_str().ok()).unwrap_or_default();
-    // The time of an answer that must be repeated counts from its first attempt.
+    // The sending time of a repeated answer is the time of its first attempt.
     let stamped = shared.metrics.as_ref().and_then(|_| metrics::leaving(headers, message::now));
     let headers = stamped.as_ref().unwrap_or(headers);
     let _under_way = shared.rounds.begin();
@@ -184,7 +185,7 @@ pub(crate) async fn send(
         match shared.send(dfsp, method.clone(), asker, path, headers.clone(), body.clone()).await {
             Ok(answer) if !answer.status.is_server_error() => return Some(answer.status),
             Ok(_) => {}
-            Err(error) => tracing::debug!(%error, attempt, "an answer was not taken"),
+            Err(error) => tracing::debug!(%error, attempt, "an answer was not accepted"),
         }
         if attempt < shared.answer_attempts_max {
             tokio::time::sleep(pause).await;
@@ -199,7 +200,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn errors_say_code_and_text() {
+    fn error_body_has_code_and_text() {
         let json: serde_json::Value =
             serde_json::from_slice(&error_body(ErrorCode::PARTY_NOT_FOUND)).unwrap();
         let expected = serde_json::json!({"errorCode": "3204", "errorDescription": "Party not found"});

@@ -1,5 +1,5 @@
-//! The payer's side of transaction requests and authorizations (FSPIOP API v1.1 §6.4 and §6.6). It confirms that it has
-//! received the request, and returns a one-time password when it is asked for one.
+//! The payer's side of transaction requests and authorizations (FSPIOP API v1.1 §6.4 and §6.6). It confirms the receipt
+//! of a request, and returns a one-time password on demand.
 
 use std::sync::Arc;
 
@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_kind_of_authentication_is_the_one_asked_for() {
+    fn authorization_answer_has_the_requested_kind() {
         for (query, kind) in [
             ("authenticationType=OTP&retriesLeft=2", "OTP"),
             ("amount=1&authenticationType=QRCODE", "QRCODE"),

@@ -1,4 +1,4 @@
-//! Counts of messages that are being sent or repeated, by the round in which they started.
+//! Counts of messages that are being sent or repeated, by the round of their start.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -9,7 +9,7 @@ pub(crate) struct Rounds {
     under_way: [AtomicU64; 2],
 }
 
-/// A message in progress, until it was accepted or given up.
+/// A message in progress, until it is accepted or no longer repeated.
 pub(crate) struct UnderWay<'a>(&'a AtomicU64);
 
 impl Rounds {
@@ -29,7 +29,7 @@ impl Rounds {
         is_over
     }
 
-    /// The counter of a round. Rounds with even numbers share one, and so do those with odd numbers.
+    /// The counter of a round. All even rounds share one counter, and all odd rounds share the other.
     const fn of(&self, round: u64) -> &AtomicU64 {
         &self.under_way[(round % 2) as usize]
     }
@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_under_way_began_in_this_round_or_the_last() {
+    fn messages_in_progress_began_in_the_last_two_rounds() {
         let rounds = Rounds::default();
         let first = rounds.begin();
         assert!(rounds.next());

@@ -101,7 +101,7 @@ mod tests {
     use crate::message::family_of;
 
     #[test]
-    fn transfers_conversions_and_bulks_are_routed() {
+    fn transfers_fx_transfers_and_bulk_transfers_are_routed() {
         let (transfers, conversions) = (Family::Transfers, Family::FxTransfers);
         let callback = |id, is_error| Some((transfers, Route::Callback { id, is_error }));
         let bulks = Family::BulkTransfers;
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn questions_are_routed() {
+    fn requests_are_routed() {
         let again = |family, id| Some((family, Route::Asked(Asked::Again { id })));
         let posted = |family| Some((family, Route::Asked(Asked::Posted)));
         let party = |path| Some((Family::Parties, Route::Asked(Asked::Party { path })));
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn the_family_of_a_message_is_the_one_that_its_path_names() {
+    fn family_of_a_message_follows_from_its_path() {
         for (method, path) in [
             (Method::POST, "transfers"),
             (Method::POST, "fxTransfers"),

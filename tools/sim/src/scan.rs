@@ -30,8 +30,8 @@ pub(crate) fn member<'body>(body: &'body [u8], name: &[u8]) -> Option<&'body [u8
     members(body).find(|(found, _)| *found == name).map(|(_, value)| value)
 }
 
-/// The members of the object in `body`: names without quotes, and raw values. Ends where the text is no longer an
-/// object.
+/// The members of the object in `body`: names without quotes, and raw values. Ends at the first byte that does not
+/// belong to an object.
 pub(crate) fn members(body: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
     let mut rest = body.trim_ascii_start().strip_prefix(b"{").unwrap_or_default();
     std::iter::from_fn(move || {
@@ -108,7 +108,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     #[test]
-    fn members_are_found_whatever_their_order_and_blanks() {
+    fn member_is_found_in_any_order_and_spacing() {
         for body in [
             r#"{"transferId":"a","amount":{"currency":"KES","amount":"12.5"},"condition":"c"}"#,
             r#"{ "condition" : "c", "amount" : { "amount" : "12.5", "currency" : "KES" }, "transferId"
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_that_are_cut_short_end_early_and_never_panic() {
+    fn truncated_text_ends_early_without_a_panic() {
         let body = br#"{"a":{"b":["c\"",{}]},"d":[1,2],"e":"f"}"#;
         for end in 0..body.len() {
             assert!(members(&body[..end]).count() <= 3);
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn absent_and_odd_members_are_absent() {
+    fn absent_and_malformed_members_are_absent() {
         for body in ["", "{}", r#"{"transferState":1}"#, r#"{"transferState":"#, r#"{"transferState":"COMM"#]
         {
             assert_eq!(text_member(body.as_bytes(), b"\"transferState\""), None, "{body}");
@@ -178,7 +178,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn members_and_elements_agree_with_a_parser(
+        fn members_and_elements_equal_a_parsers(
             whole in prop::collection::btree_map("[a-z]{1,4}", json(), 0..5),
             pretty in any::<bool>(),
         ) {
@@ -199,7 +199,7 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_end(bytes in prop::collection::vec(prop_oneof![Just(b'"'), Just(b'{'), Just(b'}'), Just(b'['), Just(b']'), Just(b','), Just(b':'), Just(b'\\'), any::<u8>()], 0..64)) {
+        fn any_bytes_are_scanned_without_a_panic(bytes in prop::collection::vec(prop_oneof![Just(b'"'), Just(b'{'), Just(b'}'), Just(b'['), Just(b']'), Just(b','), Just(b':'), Just(b'\\'), any::<u8>()], 0..64)) {
             prop_assert!(members(&bytes).count() + elements(&bytes).count() <= bytes.len());
             let _ = (text(&bytes), text_member(&bytes, b"\"a\""));
         }

@@ -29,14 +29,16 @@ pub struct SimSecurity {
     pub signatures: Option<SimSignatures>,
 }
 
+/// TLS of simulated DFSPs.
 #[derive(Clone, Debug)]
 pub struct SimTls {
-    /// TLS of the port where all DFSPs are called. Clients must have a certificate.
+    /// TLS of the port of all DFSPs. Clients must have a certificate.
     pub server: ServerTls,
     /// TLS towards the hub: one for each DFSP, in the order of the configuration.
     pub clients: Vec<ClientTls>,
 }
 
+/// The keys for the signatures of simulated DFSPs.
 #[derive(Clone, Debug)]
 pub struct SimSignatures {
     /// The signing key of each DFSP, in the order of the configuration.
@@ -45,6 +47,7 @@ pub struct SimSignatures {
     pub signers: Arc<KeyRing>,
 }
 
+/// Files of a trial that cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum SecurityError {
     #[error(transparent)]
@@ -53,7 +56,7 @@ pub enum SecurityError {
     Signers(#[from] KeyFileError),
     #[error(transparent)]
     Key(#[from] KeyError),
-    #[error("{0} is no DFSP of {1}; make the directory for all DFSPs: upesi pki trial")]
+    #[error("{0} is not a DFSP of {1}; create the directory for all DFSPs: upesi pki trial")]
     Unknown(FspId, String),
 }
 
@@ -106,7 +109,7 @@ impl Signing {
         &self.signatures.keys[dfsp.index]
     }
 
-    /// Signs a message. The date of a transfer is not protected, so that its signature can be made ahead. The
+    /// Signs a message. The date of a transfer is not protected, so that its signature can be created in advance. The
     /// transfer's id makes a replay harmless.
     pub fn sign(&self, dfsp: &Dfsp, method: &Method, uri: &Uri, headers: &mut HeaderMap, body: &Bytes) {
         if *method == Method::GET {
@@ -154,7 +157,7 @@ impl Signing {
         draft.with(&signature).ok()
     }
 
-    /// Whether a message is its sender's, as DFSPs' adapters verify it: by the headers that contain method and URI.
+    /// Verifies the signature of a message's sender, as DFSPs' adapters do: by the headers that contain method and URI.
     pub fn verify(&self, method: &Method, headers: &HeaderMap, body: &[u8]) -> Result<(), Fault> {
         if *method == Method::GET && !headers.contains_key(SIGNED) {
             return Ok(());
@@ -187,6 +190,7 @@ pub(crate) struct Ahead {
 }
 
 impl Ahead {
+    /// The signature of this content, if there is one.
     pub fn find(&self, digest: &[u8]) -> Option<&[u8]> {
         let digest: &Digest = digest.try_into().ok()?;
         self.signatures.get(digest).map(|signature| &**signature)

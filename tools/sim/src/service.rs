@@ -92,13 +92,13 @@ impl Service for SimService {
             && let Err(fault) = signing.verify(&head.method, &head.headers, &body)
         {
             count(&dfsp.counters.signatures_refused);
-            tracing::warn!(dfsp = %dfsp.name, %fault, uri = %head.uri, "a message is not its sender's");
+            tracing::warn!(dfsp = %dfsp.name, %fault, uri = %head.uri, "a message lacks its sender's signature");
             return answer(StatusCode::BAD_REQUEST);
         }
         let owns_it = is_community || settings.owns_every_party;
         let asked =
             Received { receiver, method: &head.method, uri: &head.uri, headers: &head.headers, owns_it };
-        // Before the message is processed, because its consequences must be later.
+        // The time is read before the message is processed, because the effects of the message must be later.
         let arrived = self.shared.watch.is_on().then(std::time::Instant::now);
         let taken = if is_community { StatusCode::ACCEPTED } else { StatusCode::OK };
         let response = refuse_strictly(dfsp, family, &asked, base)
@@ -288,7 +288,7 @@ fn refuse_strictly(
     let path = &asked.uri.path()[base.len() + 1..];
     let flaw = strict::check(asked.method, family, path, asked.headers).err()?;
     count(&dfsp.counters.headers_refused);
-    tracing::warn!(dfsp = %dfsp.name, ?flaw, uri = %asked.uri, "a strict adapter refuses this message");
+    tracing::warn!(dfsp = %dfsp.name, ?flaw, uri = %asked.uri, "a strict adapter rejects this message");
     let (status, error) = flaw.answer();
     Some(with_body(status, JSON, error))
 }
@@ -311,7 +311,7 @@ fn control(shared: &Shared, method: &Method, path: &str, body: &[u8]) -> Respons
         }
         (&Method::GET, None) if path == "/metrics" => match &shared.metrics {
             Some(metrics) => with_body(StatusCode::OK, OPEN_METRICS, metrics.text(&shared.dfsps)),
-            None => problem(StatusCode::NOT_FOUND, "this simulator does not measure"),
+            None => problem(StatusCode::NOT_FOUND, "this simulator has no metrics"),
         },
         (&Method::GET, Some("")) => {
             let reports: Vec<_> = shared.dfsps.iter().map(Dfsp::report).collect();
@@ -319,11 +319,11 @@ fn control(shared: &Shared, method: &Method, path: &str, body: &[u8]) -> Respons
         }
         (_, Some(rest)) => match rest.strip_prefix('/').and_then(|name| shared.by_name.get(name)) {
             Some(&index) => one(shared.dfsp(index), method, body),
-            None => problem(StatusCode::NOT_FOUND, "no DFSP of that name; GET /_sim/dfsps lists them"),
+            None => problem(StatusCode::NOT_FOUND, "no DFSP has this name; GET /_sim/dfsps lists them"),
         },
         _ => problem(
             StatusCode::NOT_FOUND,
-            "unknown path; there are /health, /metrics, /_sim/dfsps and /_sim/dfsps/{id}",
+            "unknown path; the known ones are /health, /metrics, /_sim/dfsps and /_sim/dfsps/{id}",
         ),
     }
 }

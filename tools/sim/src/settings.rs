@@ -3,7 +3,7 @@
 use clap::{Args, ValueEnum};
 use serde::{Deserialize, Serialize};
 
-/// A rate of a thousand in a thousand: the fault happens every time.
+/// A thousand per mille: the fault happens every time.
 pub const PER_MILLE_MAX: u16 = 1000;
 /// Longest artificial delay, in milliseconds.
 pub const DELAY_MS_MAX: u32 = 600_000;
@@ -71,7 +71,7 @@ pub struct DfspSettings {
     /// rounded to whole smallest units, in the DFSP's favour.
     #[arg(long, value_name = "RATE", default_value_t = FX_RATE_PER_MILLE_USUAL)]
     pub fx_rate_per_mille: u32,
-    /// Whether the DFSP claims every party in a lookup, instead of those that [`crate::owner_of`] assigns to it.
+    /// Whether the DFSP claims every party in a lookup, instead of its parties by [`crate::owner_of`].
     #[arg(long)]
     pub owns_every_party: bool,
 }
@@ -158,7 +158,7 @@ pub(crate) enum Fault {
     RepeatLater = 15,
 }
 
-/// Whether `fault` hits the message known by `key` under `seed`: a pure function, uniform over keys.
+/// Whether `fault` affects the message with this `key` under `seed`: a pure function, uniform over keys.
 pub(crate) fn hits(fault: Fault, per_mille: u16, seed: u64, key: u64) -> bool {
     if per_mille == 0 {
         return false;
@@ -180,7 +180,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn draws_repeat_and_follow_the_rate() {
+    fn fault_draws_repeat_and_follow_the_rate() {
         for rate in [0_u16, 1, 50, 500, 999, 1000] {
             let count = |seed| (0..100_000).filter(|key| hits(Fault::Drop, rate, seed, *key)).count();
             assert_eq!(count(7), count(7), "the same seed draws the same");
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_out_of_range_are_refused() {
+    fn settings_out_of_range_are_rejected() {
         let ok = DfspSettings::default();
         assert_eq!(ok.validate(), Ok(()));
         for (settings, error) in [
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_read_partial_json_and_refuse_unknown_names() {
+    fn settings_accept_partial_json_and_reject_unknown_names() {
         let settings: DfspSettings = serde_json::from_str(r#"{"flavour":"RESERVED","delay_ms":5}"#).unwrap();
         assert_eq!(settings, DfspSettings { flavour: Flavour::Reserved, delay_ms: 5, ..Default::default() });
         assert!(serde_json::from_str::<DfspSettings>(r#"{"delay":5}"#).is_err());

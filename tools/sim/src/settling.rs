@@ -24,7 +24,7 @@ pub(crate) fn settle_outgoing(
             transfer.state = to;
             let waiter = if to.is_final() { transfer.waiter.take() } else { None };
             if to.is_final() {
-                // A waiter for the fulfilment learns that there will be none.
+                // The waiter for the fulfilment is notified that none will come.
                 transfer.fulfilled = None;
             }
             let conversion = transfer.conversion.filter(|_| to.is_final() && event != OutgoingEvent::Refused);
@@ -87,7 +87,10 @@ pub(crate) fn compare_ends(shared: &Shared, id: &TransferId) {
             | (OutgoingState::Aborted, IncomingState::Confirmed)
     ) {
         let fxp = shared.dfsp(fxp);
-        tracing::warn!(conversion = %id, fxp = %fxp.name, ?bought, ?sold, "a conversion has not ended as its transfer");
+        tracing::warn!(
+            conversion = %id, fxp = %fxp.name, ?bought, ?sold,
+            "an FX transfer has another outcome than its transfer",
+        );
         count(&fxp.counters.contradictions);
     }
 }

@@ -1,4 +1,4 @@
-//! What all parts of a simulator share.
+//! The state that all parts of a simulator share.
 
 use std::time::Instant;
 
@@ -17,12 +17,12 @@ use crate::table::{Bulks, Remembered, Table};
 use crate::upstream::{Route, Way};
 use crate::watch::{Channels, Direction, SeenMessage, Watch};
 
-/// The settings by which payees convert the money that they receive.
+/// The settings of payees that convert the money that they receive.
 #[derive(Clone, Debug)]
 pub struct PayeeConversions {
     /// The currency that payees want. They sell money that they receive in another currency.
     pub currency: Currency,
-    /// Value of a thousand units of any other currency in it.
+    /// Value of a thousand units of any other currency, in `currency`.
     pub rate_per_mille: u32,
     /// Indexes of the FXPs, which take turns.
     pub fxps: Vec<usize>,

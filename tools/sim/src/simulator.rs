@@ -34,6 +34,7 @@ const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Maximum number of unfinished handshakes: a hub, or all DFSPs together, open their connections at once.
 const HANDSHAKES_MAX: usize = 4_096;
 
+/// The configuration of simulated DFSPs.
 #[derive(Clone, Debug)]
 pub struct SimConfig {
     pub dfsps: Vec<(FspId, DfspSettings)>,
@@ -44,10 +45,10 @@ pub struct SimConfig {
     pub upstream: Upstream,
     /// The currencies of parties; the first 16 are used.
     pub currencies: Vec<Currency>,
-    /// The settings by which payees convert the money that they receive; `None` if they keep it. This requires a hub:
+    /// The settings of payees that convert the money that they receive; `None` if they keep it. This requires a hub:
     /// without one, payees do not learn the outcome.
     pub payee_conversions: Option<PayeeConversions>,
-    /// The secret by which payers and payees make and answer conditions.
+    /// The secret for conditions and fulfilments, which payers and payees share.
     pub secret: Vec<u8>,
     pub seed: u64,
     /// Maximum number of connections to each address of the upstream.
@@ -56,7 +57,7 @@ pub struct SimConfig {
     pub request_timeout: Duration,
     /// Maximum number of times that a payee sends its fulfilment to a hub that does not answer, or answers 5xx.
     pub answer_attempts_max: u32,
-    /// The channel on which every message is shown; `None` for no watcher.
+    /// The channel that receives every message; `None` for no watcher.
     pub watch: Option<mpsc::Sender<SeenMessage>>,
     /// Whether to measure messages, for users of Mojaloop's load scripts, and to show the metrics at `GET /metrics`.
     /// Only then do answers carry another time in `tracestate`.
@@ -88,6 +89,7 @@ impl SimConfig {
     }
 }
 
+/// Simulated DFSPs that cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum SimError {
     #[error("the DFSPs must be 1 to {DFSPS_MAX} with different names")]
@@ -102,6 +104,7 @@ pub enum SimError {
     Socket { address: SocketAddr, source: std::io::Error },
 }
 
+/// The number of transfers in each state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TransferCounts {
     /// POSTs without an answer so far.
@@ -196,7 +199,7 @@ impl Simulator {
         self.shared.dfsps.iter().map(|dfsp| dfsp.name)
     }
 
-    /// Changes the behaviour of a DFSP. Returns false if there is none of that index. Fails, without any change, if a
+    /// Changes the behaviour of a DFSP. Returns false if no DFSP has that index. Fails, without any change, if a
     /// setting is out of range.
     pub fn set_settings(&self, index: usize, settings: DfspSettings) -> Result<bool, SettingsError> {
         settings.validate()?;
@@ -209,6 +212,7 @@ impl Simulator {
         self.shared.dfsps.iter().map(Dfsp::report).collect()
     }
 
+    /// The sum of the counters of all DFSPs.
     pub fn counters(&self) -> Counters {
         let mut sum = Counters::default();
         self.shared.dfsps.iter().for_each(|dfsp| sum += dfsp.counters.snapshot());
@@ -220,7 +224,7 @@ impl Simulator {
         self.shared.dfsps.iter().map(|dfsp| (dfsp.name, dfsp.book().expected())).collect()
     }
 
-    /// Starts another round, if no request or answer that started before the current round is still being repeated.
+    /// Starts another round, unless a request or answer that started before the current round is still being repeated.
     /// Returns whether it did. Messages in progress then started at most one round ago.
     pub fn next_round(&self) -> bool {
         self.shared.rounds.next()

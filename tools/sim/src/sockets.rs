@@ -1,4 +1,4 @@
-//! Web sockets over which Mojaloop's load scripts learn that their callback arrived.
+//! Web sockets that notify Mojaloop's load scripts of the arrival of their callback.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use upesi_http::Workers;
 use crate::shared::Shared;
 
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
-/// A channel without a push is closed after this time.
+/// A channel is closed after this time without a push.
 const CHANNEL_LIFE_MAX: Duration = Duration::from_secs(300);
 const FRAME_BYTES_MAX: usize = 4096;
 
@@ -26,6 +26,7 @@ pub(crate) struct SocketServer {
 }
 
 impl SocketServer {
+    /// Starts to accept web sockets at this address.
     pub fn start(address: SocketAddr, workers: &Workers, shared: &Arc<Shared>) -> std::io::Result<Self> {
         let listener = std::net::TcpListener::bind(address)?;
         listener.set_nonblocking(true)?;

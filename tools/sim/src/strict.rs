@@ -1,5 +1,5 @@
-//! A strict adapter's checks of a message's head, by the API's tables of headers (FSPIOP API v1.1 §3.2) and not by the
-//! hub's code: the hub must not send a message to a DFSP that it would reject from one.
+//! A strict adapter's checks of a message's head. They follow the API's tables of headers (FSPIOP API v1.1 §3.2) and
+//! not the hub's code: the hub must not send a message to a DFSP that it would reject from one.
 
 use upesi_http::{HeaderMap, Method, StatusCode, header};
 use upesi_types::{ErrorCode, Timestamp};
@@ -143,7 +143,7 @@ mod tests {
 
     const ID: &str = "5b1c7d0e-2f34-4a6b-9c8d-0e1f2a3b4c5d";
 
-    /// Judges the head of a sound message with changes: `-name` removes a header, `name=value` sets it.
+    /// Judges a valid message's head with changes: `-name` removes a header, `name=value` sets it.
     fn judge(method: Method, family: Family, changes: &[&str]) -> Result<(), Flaw> {
         let media = format!("application/vnd.interoperability.{}+json;version=1.1", family.as_str());
         let path = match method {
@@ -179,7 +179,7 @@ mod tests {
 
     /// Every resource, every method that the hub sends and every header of the tables.
     #[test]
-    fn every_header_of_the_tables_is_demanded_of_every_resource() {
+    fn header_of_the_tables_is_required_for_each_resource() {
         for family in Family::ALL.iter().copied() {
             for method in [Method::GET, Method::POST, Method::PUT, Method::PATCH, Method::DELETE] {
                 let what = format!("{method} {}", family.as_str());
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn versions_have_a_minor_in_content_type_and_may_have_none_in_accept() {
+    fn minor_version_is_optional_only_in_accept() {
         for (text, in_content_type, in_accept) in [
             ("version=1.1", true, true),
             (" version=2.0", true, true),
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_is_an_error_object_of_the_api() {
+    fn rejection_is_an_error_object_of_the_api() {
         let (status, body) = Flaw::missing("accept").answer();
         assert_eq!(status, StatusCode::BAD_REQUEST);
         let expected = r#"{"errorInformation":{"errorCode":"3102","errorDescription":"Missing mandatory element - accept"}}"#;

@@ -1,5 +1,5 @@
 //! The data of the simulators by id: transfers, bulk transfers and their items, and the last answers to quotes. The
-//! data are divided into shards, so that there is no common lock.
+//! data are divided into shards without a common lock.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -14,8 +14,8 @@ use crate::books::{IncomingState, OutgoingState};
 use crate::condition::Text;
 
 const SHARDS: usize = 64;
-/// Number of finished transfers that each shard remembers for each side, to recognise repeated and contradicting
-/// messages. The oldest are forgotten first. A message about a forgotten one counts as unexpected.
+/// Number of finished transfers that each shard keeps for each side, to recognise repeated and contradicting messages.
+/// The oldest are removed first. A message about a removed one counts as unexpected.
 const FINISHED_PER_SHARD_MAX: usize = 32_768;
 
 /// The outcome of a transfer for its payer.
@@ -43,7 +43,7 @@ pub(crate) struct Outgoing {
     /// The condition that the fulfilment must answer, if the payee chose it; absent if it follows from the id.
     pub condition: Option<Box<Text>>,
     pub waiter: Option<oneshot::Sender<Finished>>,
-    /// The FX transfer that pays it, and ends as it does.
+    /// The FX transfer that pays for it. Both have the same outcome.
     pub conversion: Option<TransferId>,
     /// For an FX transfer: the waiter for the FXP's fulfilment.
     pub fulfilled: Option<oneshot::Sender<Instant>>,
@@ -74,16 +74,15 @@ pub(crate) struct Incoming {
     pub payee: u32,
     pub received: Money,
     pub state: IncomingState,
-    /// For an FX transfer: the amount that the FXP gives.
+    /// For an FX transfer: the amount that the FXP sells.
     pub sold: Option<Money>,
-    /// The FX transfer by which the payee sells the transfer's amount. It ends as the transfer does.
+    /// The FX transfer in which the payee sells the transfer's amount. Both have the same outcome.
     pub conversion: Option<TransferId>,
 }
 
 type ById<T> = HashMap<TransferId, T, foldhash::fast::RandomState>;
 
-/// Items that have an end, on one side. A limited number of ended items is remembered, and the oldest are forgotten
-/// first.
+/// Items that have an end, on one side. A limited number of ended items is kept, and the oldest are removed first.
 struct Side<T, const FINISHED_MAX: usize> {
     /// Items without an end. They are few, and fit into the processor's caches.
     live: ById<T>,
@@ -195,8 +194,8 @@ impl Table {
     }
 }
 
-/// Number of ended bulk transfers that are remembered for each side. The oldest are forgotten first, and a message
-/// about one of those counts as unexpected.
+/// Number of ended bulk transfers that are kept for each side. The oldest are removed first. A message about a removed
+/// one counts as unexpected.
 const FINISHED_MAX: usize = 4_096;
 
 /// A bulk transfer for one of its two sides.
@@ -230,7 +229,7 @@ impl Bulks {
         self.sides()[side as usize].enter(id, bulk)
     }
 
-    /// The side on which a DFSP has a bulk transfer, and its items.
+    /// The DFSP's side of a bulk transfer, and the items.
     pub fn of(&self, dfsp: u32, id: &TransferId) -> Option<(BulkSide, Box<[TransferId]>)> {
         let sides = self.sides();
         [BulkSide::Outgoing, BulkSide::Incoming].into_iter().find_map(|side| {
@@ -239,14 +238,14 @@ impl Bulks {
         })
     }
 
-    /// Notes the end of a bulk transfer. Returns its waiter the first time.
+    /// Records the end of a bulk transfer. Returns its waiter the first time.
     pub fn finish(&self, side: BulkSide, id: &TransferId) -> Option<oneshot::Sender<Finished>> {
         self.sides()[side as usize].change(id, |_| true, |bulk| bulk.waiter.take()).flatten()
     }
 }
 
 const ANSWER_SHARDS: usize = 16;
-/// Number of answers per shard; the oldest are forgotten first. Together they take about ten megabytes.
+/// Number of answers per shard; the oldest are removed first. Together they take about ten megabytes.
 const ANSWERS_PER_SHARD_MAX: usize = 512;
 
 /// Bodies by the id of the quote, bulk quote or FX quote.
@@ -277,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn finished_transfers_are_remembered_up_to_the_bound() {
+    fn finished_transfers_are_kept_up_to_the_limit() {
         let table = Table::new();
         let id = |number: u32| {
             let mut bytes = [0; 16];
@@ -297,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn open_transfers_are_listed_within_the_bound() {
+    fn open_transfers_are_listed_up_to_the_limit() {
         let table = Table::new();
         for number in 0..200_u8 {
             let id = TransferId::from_random_bytes([number; 16]);
@@ -309,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn bulks_are_found_by_those_they_are_between_and_forgotten_when_many_ended() {
+    fn bulk_transfer_is_found_by_its_parties_until_many_ended() {
         let bulks = Bulks::default();
         let id = |number: u16| {
             let mut bytes = [0; 16];
@@ -336,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_answers_are_found_and_older_ones_forgotten() {
+    fn only_the_last_answers_are_kept() {
         let remembered = Remembered::new();
         let id = |number: u16| {
             let mut bytes = [0; 16];

@@ -1,4 +1,4 @@
-//! The receivers of DFSPs' messages: a hub, the services of a hub that have separate addresses, or each other.
+//! The receivers of DFSPs' messages: a hub, the services of a hub at separate addresses, or each other.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -13,6 +13,7 @@ use upesi_http::{
 use crate::dfsp::Dfsp;
 use crate::message::{Family, family_of};
 
+/// The receivers of the DFSPs' messages.
 #[derive(Clone, Debug)]
 pub enum Upstream {
     /// A hub or its stand-in, by its base URL.
@@ -65,14 +66,14 @@ struct Place {
 /// The addresses of all messages, and the connections to them.
 pub(crate) struct Route {
     places: [Place; 4],
-    /// The connections for each address, even if several services share it. All DFSPs share them. With TLS each DFSP
-    /// has its own, since a connection has one certificate.
+    /// The connections for each address, even if several services share it. All DFSPs share them. With TLS, each DFSP
+    /// has its own connections, because a connection has one certificate.
     pools: Vec<Vec<Pools>>,
 }
 
 impl Route {
-    /// `own` is the address where the DFSPs listen. `connections_max` is the maximum to one address. `tls` is that of
-    /// each DFSP, for addresses that start with `https`.
+    /// `own` is the address where the DFSPs listen. `connections_max` is the maximum to one address. `tls` contains the
+    /// TLS of each DFSP, for addresses that start with `https`.
     pub fn new(
         upstream: &Upstream,
         own: SocketAddr,
@@ -110,7 +111,7 @@ impl Route {
         };
         let pools = |origin: &Origin| match tls {
             Some(tls) if origin.is_secure() => {
-                // The number that a few busy DFSPs need beside idle ones.
+                // The number for a few busy DFSPs among idle ones.
                 let connections_max = (2 * connections_max.div_ceil(tls.len())).min(connections_max);
                 let pools = |tls| Pools::new(origin, workers, connections_max, request_timeout, Some(tls));
                 tls.iter().map(pools).collect()
@@ -134,7 +135,8 @@ impl Route {
         pools[sender.index.min(pools.len() - 1)].send(method, way.uri, headers, body).await
     }
 
-    /// The way of a message to its receiver. `path` is a valid part of a URL, and has no slash before it.
+    /// The path and the connections of a message to its receiver. `path` is a valid part of a URL, and has no slash
+    /// before it.
     pub(crate) fn way(&self, receiver: &str, path: &str) -> Way {
         let place = &self.places[Service::of(path) as usize];
         let whole = match &place.prefix {
@@ -146,7 +148,7 @@ impl Route {
     }
 }
 
-/// The way of a message to its receiver.
+/// The path and the connections of a message to its receiver.
 pub(crate) struct Way {
     /// Index of the connections.
     pools: usize,
@@ -201,7 +203,7 @@ impl Pools {
 mod tests {
     use super::*;
 
-    /// The connections and the path of each kind of message.
+    /// The connections and the path for each kind of message.
     fn ways(upstream: &Upstream) -> Vec<(usize, String)> {
         let workers = Workers::start(1, "upstream").unwrap();
         let own = SocketAddr::from(([127, 0, 0, 1], 7000));
@@ -222,11 +224,11 @@ mod tests {
     }
 
     #[test]
-    fn every_message_goes_to_its_service() {
+    fn message_goes_to_its_service() {
         let urls = ServiceUrls {
             lookups: "http://als:4002".to_owned(),
             quotes: "http://quoting:3002/base/".to_owned(),
-            // The same address under another path has the same connections.
+            // The same address with another path has the same connections.
             transfers: "http://ALS:4002/ml".to_owned(),
             others: "http://else".to_owned(),
         };
@@ -245,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hub_of_one_address_has_one_set_of_connections_and_peers_are_told_by_name() {
+    fn hub_with_one_address_has_one_set_of_connections() {
         for (upstream, prefix) in
             [(Upstream::Hub("http://127.0.0.1:4000/hub".to_owned()), "/hub"), (Upstream::Peers, "/payee")]
         {

@@ -1,5 +1,5 @@
-//! Watching messages: for demonstrations and tests, and over web sockets for Mojaloop's load scripts, which learn in
-//! this way that their callback arrived.
+//! Watching messages: for demonstrations and tests, and over web sockets for Mojaloop's load scripts, which wait for
+//! their callbacks.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -31,7 +31,7 @@ pub struct SeenMessage {
     pub path: String,
     pub headers: HeaderMap,
     pub body: Bytes,
-    /// The answer's status; `None` if there was no answer.
+    /// The answer's status; `None` without an answer.
     pub status: Option<StatusCode>,
 }
 
@@ -52,9 +52,10 @@ impl Watch {
         self.sender.is_some()
     }
 
+    /// Sends a message to the watcher.
     pub fn show(&self, message: SeenMessage) {
         let Some(sender) = &self.sender else { return };
-        // A watcher that has ended misses nothing.
+        // If the watcher has ended, the message is dropped.
         if let Err(TrySendError::Full(_)) = sender.try_send(message) {
             self.not_shown.fetch_add(1, Ordering::Relaxed);
         }
@@ -73,7 +74,7 @@ const ERROR: &str = "ERROR_CALLBACK_RECEIVED";
 
 type ByName = HashMap<String, (u64, oneshot::Sender<&'static str>), foldhash::fast::RandomState>;
 
-/// The open channels, by name. Their number is counted separately, so that callbacks cost nothing while there are none.
+/// The open channels, by name. Their number is counted separately, so that callbacks cost nothing without channels.
 #[derive(Default)]
 pub(crate) struct Channels {
     open: AtomicUsize,
@@ -86,13 +87,13 @@ impl Channels {
         self.by_name.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether a script may be waiting. Callbacks cost no more than this call while there is none.
+    /// Whether a script may be waiting. Without channels, this call is the only cost of a callback.
     pub fn any(&self) -> bool {
         self.open.load(Ordering::Acquire) > 0
     }
 
     /// Notifies the channel of that trace and path, if there is one, that its callback arrived. The path of an error is
-    /// that of the answer that it replaces.
+    /// the path of the answer that it replaces.
     pub fn push(&self, traceparent: Option<&str>, path: &str, is_error: bool) -> bool {
         if !self.any() {
             return false;
@@ -102,7 +103,7 @@ impl Channels {
         channel.is_some_and(|(_, sender)| sender.send(if is_error { ERROR } else { SUCCESS }).is_ok())
     }
 
-    /// Opens a channel. A second channel of the same name replaces the first. `None` if there are too many.
+    /// Opens a channel. A second channel of the same name replaces the first. `None` if too many are open.
     pub fn register(&self, name: String) -> Option<(u64, oneshot::Receiver<&'static str>)> {
         let (sender, receiver) = oneshot::channel();
         let ticket = self.registered.fetch_add(1, Ordering::Relaxed) as u64;
@@ -115,6 +116,7 @@ impl Channels {
         Some((ticket, receiver))
     }
 
+    /// Closes a channel, unless another one has replaced it.
     pub fn close(&self, name: &str, ticket: u64) {
         let mut by_name = self.by_name();
         if by_name.get(name).is_some_and(|(registered, _)| *registered == ticket) {
@@ -142,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_counted() {
+    fn message_that_does_not_fit_is_counted() {
         let (sender, receiver) = mpsc::channel(1);
         let watch = Watch::new(Some(sender));
         for not_shown in [0, 1, 2] {

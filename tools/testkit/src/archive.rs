@@ -29,7 +29,7 @@ impl SimArchive {
         Self { forgets: AtomicBool::new(forgets), ..Self::default() }
     }
 
-    /// Makes the archive full, or gives it free space again.
+    /// Fills the archive, or frees space in it again.
     pub(crate) fn set_full(&self, is_full: bool) {
         self.condition.store(if is_full { FULL } else { SOUND }, Ordering::Relaxed);
     }
@@ -54,7 +54,7 @@ impl SimArchive {
         self.broken.load(Ordering::Relaxed)
     }
 
-    /// The content and the condition, for people.
+    /// The content and the condition, as a line of text.
     pub(crate) fn describe(&self) -> String {
         let condition = match self.condition.load(Ordering::Relaxed) {
             SOUND => "sound",

@@ -10,7 +10,7 @@ use upesi_types::Timestamp;
 /// Start of true time, in milliseconds since 1970.
 pub(crate) const BEGINNING_MS: i64 = 1_900_000_000_000;
 
-/// Maximum offset of a clock that is about right, in milliseconds.
+/// Maximum offset of a clock that counts as right, in milliseconds.
 const ABOUT_RIGHT_MS: i64 = 30_000;
 
 /// True time, as DFSPs know it.
@@ -26,7 +26,7 @@ fn signed_seconds(us: i64) -> String {
 #[derive(Debug, Default)]
 pub(crate) struct HubClock {
     wall_ns: AtomicI64,
-    /// True time: the monotonic clock, which nobody can set.
+    /// True time: the monotonic clock. No participant can set it.
     monotonic_us: AtomicU64,
 }
 
@@ -40,7 +40,7 @@ impl Clock for HubClock {
     }
 }
 
-/// Sets the hub's clock as time passes: right, with an offset, drifting, or frozen.
+/// Sets the hub's clock as time passes: to the right time, with an offset, drifting, or frozen.
 #[derive(Clone, Debug)]
 pub(crate) struct ClockKeeper {
     clock: Arc<HubClock>,
@@ -63,7 +63,7 @@ impl ClockKeeper {
         Arc::clone(&self.clock)
     }
 
-    /// Shows the hub the time of `now_us`.
+    /// Sets the hub's clock to the time of `now_us`.
     pub(crate) fn at(&self, now_us: u64) {
         self.clock.monotonic_us.store(now_us, Ordering::Relaxed);
         if !self.is_frozen {
@@ -91,13 +91,13 @@ impl ClockKeeper {
         self.is_frozen = true;
     }
 
-    /// Whether the clock is right, or has an offset too small to be called a jump.
+    /// Whether the clock is right, or has an offset that is too small for a jump.
     pub(crate) fn is_about_right(&self, now_us: u64) -> bool {
         let read_ms = self.clock.now().ms_since(true_time(now_us));
         read_ms.abs() <= ABOUT_RIGHT_MS
     }
 
-    /// The clock's error, for people: the hub's time, and the time to which the clock is set, against true time.
+    /// The clock's error as text: the offsets of the hub's time, and of the clock's set time, from true time.
     pub(crate) fn describe(&self, now_us: u64) -> String {
         let read_us = (self.clock.now().as_ns() - true_time(now_us).as_ns()) / 1_000;
         format!(
@@ -109,7 +109,7 @@ impl ClockKeeper {
         )
     }
 
-    /// Sets the clock right.
+    /// Corrects the clock.
     pub(crate) const fn heal(&mut self) {
         self.is_frozen = false;
         self.offset_us = 0;

@@ -52,7 +52,7 @@ pub(crate) enum Output {
     },
     /// An answer to an operator.
     Told(Result<Reply, SubmitError>),
-    /// The result of a removal: of what finished up to a record.
+    /// The result of a removal of everything that finished up to a record.
     Removed {
         to_seq: u64,
         outcome: Result<u64, SubmitError>,
@@ -64,7 +64,7 @@ pub(crate) enum Output {
     },
 }
 
-/// Results that the engine released and the lanes have not received yet.
+/// Results that the engine released, before they reach the lanes.
 #[derive(Default)]
 struct LetGo {
     records: Vec<Arc<DurableRecord>>,
@@ -292,7 +292,7 @@ impl Hub {
         self.engine.turn_archivist()
     }
 
-    /// Collects finished results for those who wait outside the hub.
+    /// Collects the finished results for the waiters outside the hub.
     pub(crate) fn collect(&mut self, out: &mut Vec<Output>) {
         self.requests.retain(|number, pending| match poll(pending) {
             None => true,
@@ -525,13 +525,13 @@ impl Hub {
         move || poll(&mut asked)
     }
 
-    /// Sets the first number of the callbacks that follow, to tell them from another hub's.
+    /// Sets the number of the next callback, so that it differs from another hub's numbers.
     pub(crate) const fn number_from(&mut self, first_sending: u64) {
         self.next_sending = first_sending;
     }
 
-    /// Decides all queued commands and gives up leadership to any other node. Collects the answers that are due by
-    /// then.
+    /// Decides all queued commands, and gives up leadership so that any other node may become leader. Collects the
+    /// answers that are due by then.
     pub(crate) fn hand_over(&mut self) -> StopReason {
         let handle = self.handle.clone();
         let mut handing: Pending<StopReason> = Box::pin(async move { handle.hand_over(None).await });
@@ -541,7 +541,7 @@ impl Hub {
             if let Some(reason) = poll(&mut handing) {
                 return reason;
             }
-            assert!(is_running, "the engine has stopped without a word");
+            assert!(is_running, "the engine has stopped without a reason");
         }
     }
 }

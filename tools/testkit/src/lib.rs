@@ -7,7 +7,6 @@
 //! invariants after every fault. When the faults stop, everything that was accepted must finish.
 //!
 //! [`world::run`] runs one seed. `sim-world --seed S` replays it, and [`stepper`] shows the changes of each event.
-#![expect(missing_docs, reason = "a field whose name says it has no comment")]
 
 mod archive;
 mod auditor;

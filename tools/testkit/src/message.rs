@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 use upesi_types::{ErrorCode, Timestamp, TransferId};
 
 pub(crate) const CURRENCY: &str = "KES";
-/// The currency that FXPs sell for it, in worlds with FX transfers.
+/// The currency that FXPs sell, in worlds with FX transfers.
 pub(crate) const OTHER_CURRENCY: &str = "TZS";
 /// Ten-thousandths in one unit of the currency.
 pub(crate) const UNITS: i128 = 10_000;
@@ -25,7 +25,7 @@ pub(crate) struct Request {
     pub(crate) body: Bytes,
 }
 
-/// A transfer as its payer intends it.
+/// A transfer as requested by its payer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Spec {
     pub(crate) id: TransferId,
@@ -37,7 +37,7 @@ pub(crate) struct Spec {
     pub(crate) expires_at: Timestamp,
 }
 
-/// An FX transfer as its initiator intends it.
+/// An FX transfer as requested by its initiator.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FxSpec {
     pub(crate) id: TransferId,
@@ -46,7 +46,7 @@ pub(crate) struct FxSpec {
     pub(crate) fxp: usize,
     /// Amount that the initiator sells, in whole units.
     pub(crate) source: (i64, &'static str),
-    /// Amount that the FXP gives for it.
+    /// Amount that the FXP sells for it.
     pub(crate) target: (i64, &'static str),
     pub(crate) expires_at: Timestamp,
 }
@@ -225,7 +225,7 @@ pub(crate) fn get(id: TransferId, source: usize, at: Timestamp) -> Arc<Request> 
     request(Method::GET, format!("/transfers/{id}"), headers, Bytes::new())
 }
 
-/// A bulk transfer as its payer intends it.
+/// A bulk transfer as requested by its payer.
 #[derive(Clone)]
 pub(crate) struct BulkSpec {
     pub(crate) id: TransferId,

@@ -1,4 +1,4 @@
-//! What a world may go through: its size, its faults, and a planted bug.
+//! The plan of a world: its size, its faults, and a planted bug.
 
 use clap::ValueEnum;
 
@@ -15,7 +15,7 @@ macro_rules! faults {
             /// All faults that one machine may have, except rot, which would end most worlds early.
             pub const ALL: Self = Self { rot: false, nodes: false, ..Self { $($name: true,)* } };
 
-            /// Switches a kind on. Returns false if there is none of that name.
+            /// Switches a kind on. Returns false if the name is unknown.
             pub fn add(&mut self, name: &str) -> bool {
                 match name {
                     $(stringify!($name) => self.$name = true,)*
@@ -46,15 +46,15 @@ faults! {
     /// Operators make changes at the worst moments: between a transfer's reservation and its end, right before a crash,
     /// right after a start.
     ambushes,
-    /// The disk does not retain what was written to journal and snapshots. Bits flip, both in a running hub and between
-    /// two lives. Writes report success and are lost, go elsewhere, or leave a sector unchanged. A hub that detects
-    /// this and stops has kept its promise, so the world ends there.
+    /// The disk loses or changes data of journal and snapshots. Bits flip, both in a running hub and between two lives.
+    /// Writes report success and are lost, go elsewhere, or leave a sector unchanged. A hub that detects this and stops
+    /// has kept its promise, so the world ends there.
     rot,
     /// Finished transfers are exported and removed after a while, in half of the worlds after a long one. Their
-    /// requests come again, and the archive is lost between two lives.
+    /// requests are sent again, and the archive is lost between two lives.
     retention,
     /// Operators close and settle windows in the meantime, account by account. They abort settlements, switch between
-    /// models, one of which may be gross, and send requests that must be rejected.
+    /// models (one may settle gross), and send requests that must be rejected.
     settlements,
     /// Payments in two currencies, with FX transfers on the payer's side, on the payee's side and on both. Their
     /// transfer comes first, last or never, and their FXP answers late, twice, wrongly or never.
@@ -76,7 +76,7 @@ faults! {
 pub enum Bug {
     /// The hub answers before the record is durable.
     AcknowledgesEarly,
-    /// The disk reports syncs that it did not make.
+    /// The disk reports syncs that it did not perform.
     SyncsNothing,
     ForgetsFinished,
     /// The hub commits a payment a second time, under a new id.
@@ -155,7 +155,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// The mixed-fault world with a disk that does not retain what was written.
+    /// The mixed-fault world with a disk that loses or changes written data.
     pub fn rotten() -> Self {
         Self {
             faults: Faults { rot: true, retention: false, proxies: false, ..Faults::ALL },

@@ -4,7 +4,7 @@ use upesi_journal::sim_disk::Random;
 
 use crate::plan::Plan;
 
-/// Sets the random stream of proxies apart from a seed's other streams.
+/// Separates the random stream of proxies from a seed's other streams.
 const STREAM: u64 = 0x7072_6f78_6965_7321;
 
 /// The DFSPs behind the proxy.

@@ -12,12 +12,12 @@ use upesi_replication::{Clock, Copied, Event, Partition};
 
 use crate::clock::HubClock;
 
-/// Outcomes of append attempts, other than one arrival with an acknowledgement.
+/// Outcomes of append attempts, except for a single arrival with an acknowledgement.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Fates {
     /// Attempts that never arrived.
     pub(crate) lost: u64,
-    /// Attempts that arrived and whose acknowledgement was lost.
+    /// Attempts that arrived, but the acknowledgement was lost.
     pub(crate) unacknowledged: u64,
     pub(crate) twice: u64,
     /// Attempts that arrived when no node waited for them any longer, but before a later attempt, perhaps of another
@@ -29,7 +29,7 @@ struct State {
     entries: Vec<Arc<[u8]>>,
     /// Index of the first entry that was not deleted.
     begin: usize,
-    /// For each node: the entry from which it needs the log, and its copied position.
+    /// For each node: the first log entry that it needs, and its copied position.
     needs: BTreeMap<u32, (u64, Copied)>,
     /// Attempts that are still in transit.
     late: Vec<Arc<[u8]>>,
@@ -38,7 +38,7 @@ struct State {
     fates: Fates,
 }
 
-/// The log. Clones share it.
+/// The log of the cluster. Clones share it.
 #[derive(Clone)]
 pub(crate) struct SharedLog(Arc<Mutex<State>>);
 

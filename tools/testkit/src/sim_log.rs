@@ -1,5 +1,5 @@
-//! A simulated log for the engine: in memory, shared by several nodes of which one at a time may append, with faults on
-//! demand.
+//! A simulated log for the engine: in memory, with faults on demand. Several nodes share it, and one of them at a time
+//! may append.
 
 use std::collections::VecDeque;
 use std::io;
@@ -66,7 +66,7 @@ impl SimLog {
         self.state().fault = Some(fault);
     }
 
-    /// Makes the log full, or gives it free space again.
+    /// Fills the log, or frees space in it again.
     pub fn set_full(&self, is_full: bool) {
         self.state().is_full = is_full;
     }

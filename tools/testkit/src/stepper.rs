@@ -27,7 +27,7 @@ pub struct Stepper {
 }
 
 impl Stepper {
-    /// A world right before the event of this number, or at its end if it ends earlier.
+    /// A world directly before the event with this number, or at its end if it ends earlier.
     pub fn at(seed: u64, plan: Plan, number: u64) -> Self {
         let mut world = World::new(seed, Plan { keep_log: true, ..plan });
         while world.events() + 1 < number && world.step() {}
@@ -77,7 +77,7 @@ pub fn write_steps(
     }
     while stepper.next_number() < events.end {
         let Some(step) = stepper.step() else {
-            writeln!(out, "the world is over")?;
+            writeln!(out, "the world has ended")?;
             break;
         };
         writeln!(out, "event {}: {}", step.number, step.event.trim_start())?;
@@ -109,7 +109,7 @@ fn subject(line: &str) -> &str {
     line.split_once(": ").map_or(line, |(subject, _)| subject)
 }
 
-/// The lines that are absent from the others. Each of the others matches only one line.
+/// The lines that are absent from `others`. Each line of `others` matches only one line.
 fn lacking<'a>(lines: &'a [String], others: &[String]) -> Vec<&'a str> {
     let mut left = BTreeMap::<&str, usize>::new();
     for line in others {
@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_line_has_become_stands_below_it() {
+    fn changed_line_follows_its_old_form() {
         let lines = |text: &str| text.split('|').map(str::to_owned).collect::<Vec<_>>();
         let before = lines("clock: right|disk: 1|request 3 in flight: x|request 3 in flight: x|gone: 1");
         let after = lines("clock: right|disk: 2|request 3 in flight: x|new: 1");

@@ -114,7 +114,7 @@ impl Node {
 }
 
 #[test]
-fn an_engine_recovers_from_the_log_and_trims_it() {
+fn engine_recovers_from_the_log_and_trims_it() {
     let log = SimLog::default();
     let mut node = Node::new("one");
     let options = || EngineOptions { keep_segments: false, ..EngineOptions::new("simulated") };
@@ -151,7 +151,7 @@ fn an_engine_recovers_from_the_log_and_trims_it() {
 }
 
 #[test]
-fn an_engine_that_was_superseded_answers_nothing_more() {
+fn superseded_engine_answers_no_command() {
     let log = SimLog::default();
     let mut one = Node::started("one", &log);
     one.onboard();
@@ -173,7 +173,7 @@ fn an_engine_that_was_superseded_answers_nothing_more() {
         [two.amount_of(1), two.amount_of(2), two.amount_of(3)],
         [Some(amount("12.5")), Some(amount("30")), None]
     );
-    // It returns by its own claim, and then the other node may no longer append.
+    // The node returns with its own claim, and then the other node may no longer append.
     one.start(&log, EngineOptions::new("simulated")).unwrap();
     assert_eq!(one.amount_of(2), Some(amount("30")));
     assert_eq!(two.prepare(4, "50"), Err(SubmitError::Stopped));
@@ -181,7 +181,7 @@ fn an_engine_that_was_superseded_answers_nothing_more() {
 }
 
 #[test]
-fn a_prepare_of_a_superseded_engine_is_neither_answered_nor_recorded() {
+fn prepare_of_a_superseded_engine_is_neither_answered_nor_recorded() {
     let log = SimLog::default();
     let mut one = Node::started("one", &log);
     one.onboard();
@@ -192,7 +192,7 @@ fn a_prepare_of_a_superseded_engine_is_neither_answered_nor_recorded() {
 }
 
 #[test]
-fn a_lost_append_is_gone_and_a_lost_acknowledgement_counts_once() {
+fn lost_acknowledgement_records_the_batch_once() {
     for (fault, is_recorded) in [(AppendFault::Lost, false), (AppendFault::Unacknowledged, true)] {
         let log = SimLog::default();
         let mut node = Node::started("one", &log);
@@ -213,7 +213,7 @@ fn a_lost_append_is_gone_and_a_lost_acknowledgement_counts_once() {
 }
 
 #[test]
-fn a_full_log_refuses_commands_and_answers_questions() {
+fn full_log_rejects_commands_and_answers_queries() {
     let log = SimLog::default();
     let mut node = Node::started("one", &log);
     node.onboard();
@@ -227,7 +227,7 @@ fn a_full_log_refuses_commands_and_answers_questions() {
 }
 
 #[test]
-fn a_log_that_ends_before_the_archive_is_refused() {
+fn log_that_ends_before_the_archive_is_rejected() {
     let log = SimLog::default();
     let mut node = Node::started("one", &log);
     node.onboard();
@@ -239,7 +239,7 @@ fn a_log_that_ends_before_the_archive_is_refused() {
 
 /// Two nodes claim alternately while appends fail. Each seed has another order.
 #[test]
-fn whatever_was_answered_is_in_the_log_once() {
+fn answered_commands_are_in_the_log_once() {
     let (mut answered_total, mut faults, mut superseded) = (0, 0, 0);
     for seed in 0..60 {
         let mut random = Random::new(seed);

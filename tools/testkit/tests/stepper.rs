@@ -72,13 +72,13 @@ fn first_that_says(plan: &Plan, text: &str) -> (Vec<String>, Step, Vec<String>) 
 }
 
 #[test]
-fn what_an_event_leaves_is_what_the_next_one_finds() {
+fn state_after_an_event_is_the_state_before_the_next() {
     for (seed, plan) in [(3, Plan::default()), (5, Plan::rotten())] {
         let first = 1_000;
         let text = written(seed, &plan, first..first + 300);
         let events = text.lines().filter(|line| line.starts_with("event ")).count() as u64;
         assert!(events > 30, "seed {seed} has only {events} events");
-        // After the first event, halfway and at the end, the state equals that of a stepper that starts there.
+        // After the first event, halfway and at the end, the state equals the state of a stepper that starts there.
         for next in [first + 1, first + events / 2, first + events] {
             let (so_far, _) = text.split_once(&format!("\nevent {next}:")).unwrap_or((text.as_str(), ""));
             let found = Stepper::at(seed, plan.clone(), next);
@@ -89,7 +89,7 @@ fn what_an_event_leaves_is_what_the_next_one_finds() {
 }
 
 #[test]
-fn all_of_the_state_is_shown() {
+fn state_shows_every_part_of_the_world() {
     let stepper = Stepper::at(1, Plan::default(), 1);
     for part in [
         "world: Trouble, life 0, ",
@@ -115,7 +115,7 @@ fn is_unsynced(line: &str) -> bool {
 /// A power loss removes unsynced bytes from each file; a kill does not. The disk of these worlds syncs nothing, so
 /// there are many such bytes.
 #[test]
-fn a_crash_shows_what_becomes_of_unsynced_bytes() {
+fn crash_shows_the_loss_of_unsynced_bytes() {
     let faults = Faults { crashes: true, ..Faults::NONE };
     let plan = Plan { bug: Some(Bug::SyncsNothing), ..small(faults) };
     let (mut lost, mut kept) = (0, 0);
@@ -149,7 +149,7 @@ fn a_crash_shows_what_becomes_of_unsynced_bytes() {
 
 /// An armed crash is shown until it strikes. Then the disk is stopped, unless the process has ended at once.
 #[test]
-fn an_armed_fault_is_shown_until_it_strikes() {
+fn armed_fault_is_shown_until_it_strikes() {
     let plan = small(Faults { crashes: true, ..Faults::NONE });
     for seed in 0..SEEDS_MAX {
         let mut stepper = Stepper::at(seed, plan.clone(), 1);
@@ -186,7 +186,7 @@ fn an_armed_fault_is_shown_until_it_strikes() {
 
 /// Each kind of fault shows in the state as soon as it exists.
 #[test]
-fn troubles_show_in_the_state() {
+fn faults_are_shown_in_the_state() {
     let none = Faults::NONE;
     let (clock, disk) = (Faults { clock: true, ..none }, Faults { disk: true, ..none });
     let outages = Faults { outages: true, ..none };
@@ -199,7 +199,7 @@ fn troubles_show_in_the_state() {
         (disk, "fault: BrokenReads", "+ armed at read ", ": Broken"),
         (disk, "fault: BrokenOperation", "+ armed at operation ", ": Broken"),
         (disk, "fault: FullDisk", "+ archive: ", "no room"),
-        (disk, "fault: FullDisk", "+ disk: ", "room for "),
+        (disk, "fault: FullDisk", "+ disk: ", " bytes free"),
     ] {
         let plan = Plan { transfers: 4, trouble_ms: 1_000, ..small(faults) };
         let (before, step, after) = first_that_says(&plan, text);
@@ -211,7 +211,7 @@ fn troubles_show_in_the_state() {
 
 /// A request is in transit from its sending to its arrival.
 #[test]
-fn messages_are_in_flight_until_they_arrive() {
+fn messages_are_shown_in_flight_until_they_arrive() {
     let plan = small(Faults::NONE);
     let (_, step, after) = first_that_says(&plan, ": POST /transfers Prepare");
     let sent = step.changes.iter().find_map(|change| change.strip_prefix("+ request "));
@@ -231,7 +231,7 @@ fn sim_world(arguments: &[&str]) -> std::process::Output {
 }
 
 #[test]
-fn the_program_writes_the_steps() {
+fn program_writes_the_steps() {
     for (steps, events) in [("40..44", 40..44), ("40", 40..41)] {
         let output = sim_world(&["--seed", "7", "--step", steps]);
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

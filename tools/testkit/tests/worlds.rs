@@ -13,7 +13,7 @@ use upesi_testkit::{Bug, Faults, Plan};
 const SEEDS: u64 = 200;
 /// Maximum number of worlds until a planted bug must be found.
 const SEEDS_PER_BUG: u64 = 60;
-/// Worlds whose disk does not retain what was written.
+/// Worlds with a disk that loses or changes written data.
 const ROTTEN_SEEDS: u64 = 120;
 /// Worlds of two or three nodes, of every test run.
 const NODES_SEEDS: u64 = 60;
@@ -117,7 +117,7 @@ const FAULTS: &[Kind] = &[
     ("forged prepares", 500, |counts| counts.forged_prepares),
     ("oddities", 500, |counts| counts.oddities),
     ("strangers' questions", 500, |counts| counts.strangers_questions),
-    ("lies about conversions", 2_000, |counts| counts.conversion_lies),
+    ("lies about FX transfers", 2_000, |counts| counts.conversion_lies),
     ("lies about bulks", 2_000, |counts| counts.bulk_lies),
     ("bulks that no hub may take", 200, |counts| counts.bulks_invalid),
     ("starts in the middle of a bulk", 100, |counts| counts.bulks_interrupted),
@@ -134,7 +134,7 @@ const FAULTS: &[Kind] = &[
 
 /// Additional faults and events of a cluster.
 const NODES: &[Kind] = &[
-    ("changes of the node that leads", 1_000, |counts| counts.fail_overs),
+    ("changes of the leader", 1_000, |counts| counts.fail_overs),
     ("hand-overs", 100, |counts| counts.hand_overs),
     ("former leaders", 100, |counts| counts.former_leaders),
     ("courier troubles", 100, |counts| counts.courier_troubles),
@@ -173,14 +173,14 @@ const LIFE: &[Kind] = &[
     ("transfers settled by their commit", 500, |counts| counts.settled_at_once),
     ("fees", 1_000, |counts| counts.fees),
     ("transfers committed through a proxy", 500, |counts| counts.committed_through_proxy),
-    ("conversions committed", 500, |counts| counts.conversions_committed),
-    ("conversions aborted", 1_000, |counts| counts.conversions_aborted),
-    ("conversions expired", 500, |counts| counts.conversions_expired),
-    ("conversions of payees", 500, |counts| counts.conversions_of_payees),
-    ("transfers before their conversion", 500, |counts| counts.determining_early),
+    ("FX transfers committed", 500, |counts| counts.conversions_committed),
+    ("FX transfers aborted", 1_000, |counts| counts.conversions_aborted),
+    ("FX transfers expired", 500, |counts| counts.conversions_expired),
+    ("FX transfers of payees", 500, |counts| counts.conversions_of_payees),
+    ("transfers before their FX transfer", 500, |counts| counts.determining_early),
     ("transfers that never came", 300, |counts| counts.determining_never),
     ("bulks completed", 1_000, |counts| counts.bulks_completed),
-    ("bulks of which no item was committed", 500, |counts| counts.bulks_rejected),
+    ("bulk transfers without a committed item", 500, |counts| counts.bulks_rejected),
     ("bulks completed in part", 500, |counts| counts.bulks_in_part),
     ("bulks of several slices", 100, |counts| counts.bulks_in_slices),
     ("items committed", 5_000, |counts| counts.items_committed),
@@ -213,7 +213,7 @@ fn assert_each_fault_was_checked(outcomes: &[Outcome]) {
 
 /// Faults that do not end a process are followed by checks as well.
 #[test]
-fn safety_is_checked_after_troubles_that_the_hub_lives_through() {
+fn safety_is_checked_after_faults_that_the_hub_survives() {
     let none = Faults::NONE;
     let troubles: [(Faults, Count); 4] = [
         (Faults { clock: true, ..none }, Counts::clock_faults),
@@ -251,7 +251,7 @@ fn no_rot_is_believed() {
         ("damaged snapshots that a start passed over", 20, |counts| counts.snapshots_passed_over),
         ("running hubs and readers that met it", 20, |counts| counts.rot_met),
         ("frames that vanished without a trace", 20, |counts| counts.rot_unseen),
-        ("worlds that did not need what was damaged", 50, |counts| counts.rot_harmless),
+        ("worlds that did not need the damaged data", 50, |counts| counts.rot_harmless),
     ];
     for (what, least_permille, count) in kinds {
         assert_tried(&outcomes, what, least_permille, count);
@@ -275,7 +275,7 @@ fn whichever_node_leads_nothing_is_lost_and_everything_finishes() {
 }
 
 #[test]
-fn a_quiet_world_delivers_everything_once() {
+fn quiet_world_delivers_everything_once() {
     let outcomes = run_all(0..20, &Plan { faults: Faults::NONE, ..Plan::default() });
     assert_sound(&outcomes);
     // Every counter of faults counts only faults.
@@ -295,9 +295,9 @@ fn the_seed_decides_everything() {
     assert_ne!(outcomes[0].log_hash, outcomes[1].log_hash);
 }
 
-/// The seed also determines the damage in worlds whose disk does not retain what was written.
+/// The seed also determines the damage in worlds with a disk that loses or changes written data.
 #[test]
-fn the_seed_decides_what_rots() {
+fn seed_determines_the_damage() {
     let outcomes = assert_repeatable(0..6, &Plan::rotten());
     let rotten = |counts: &Counts| {
         counts.rotten_bits + counts.lost_writes + counts.misdirected_writes + counts.stale_writes
@@ -354,8 +354,8 @@ fn findings_of(bug: Bug) -> &'static [&'static str] {
         Bug::AcknowledgesEarly => &["I2"],
         Bug::SyncsNothing => &["I2", "is damaged", "missing"],
         Bug::ForgetsFinished => &["I3", "I2"],
-        Bug::PaysTwice => &["nobody sent that prepare"],
-        Bug::DropsCallback | Bug::BelievesEveryAnswer => &["nobody has taken it"],
+        Bug::PaysTwice => &["no DFSP sent that prepare"],
+        Bug::DropsCallback | Bug::BelievesEveryAnswer => &["no DFSP has accepted it"],
         Bug::AltersBodies => &["with bytes that it never sent"],
         Bug::BelievesStrangers => &["its payee never fulfilled it"],
         Bug::IgnoresCaps => &["the cap of"],
@@ -364,15 +364,17 @@ fn findings_of(bug: Bug) -> &'static [&'static str] {
         Bug::SettlesOneLeg | Bug::SettlesTwice => &["its windows have"],
         Bug::ClosesTwice => &["0 paid in it"],
         Bug::StrandsConversions | Bug::SplitsEnds => &["I10"],
-        Bug::BelievesAnyFxp => &["its FXP never did that"],
+        Bug::BelievesAnyFxp => &["its FXP never fulfilled it"],
         Bug::AltersRates => &["that is not what its initiator sent"],
         Bug::AltersItems => &["that is not what its payer sent"],
-        Bug::HidesItems => &["not asked once for just what is reserved"],
-        Bug::LosesResults | Bug::ExpiresAnswered => &["said Some(("],
-        Bug::TellsPayerOnly | Bug::TellsOtherwise => &["a party is not told once what came of its items"],
-        Bug::BelievesAnyPayee => &["its payee never did that"],
+        Bug::HidesItems => &["does not receive exactly the reserved items once"],
+        Bug::LosesResults | Bug::ExpiresAnswered => &["answered Some(("],
+        Bug::TellsPayerOnly | Bug::TellsOtherwise => {
+            &["a party does not receive the outcomes of its items exactly once"]
+        }
+        Bug::BelievesAnyPayee => &["its payee never sent this answer"],
         Bug::ForgetsFees => &["its fees are"],
-        Bug::IgnoresGross => &["its model says"],
+        Bug::IgnoresGross => &["its model requires"],
         Bug::MovesTwice | Bug::LeavesCapsRaised => &["its stages are"],
         Bug::ForgetsProxies => &["the auditor Some(Account"],
     }
@@ -393,13 +395,13 @@ const FOUND: [(u64, &str); 6] = [
     // The generator has changed since then. This seed finds the same if the hub ignores that failure again.
     (2938, "as 507"),
     (18262, "a recalled callback was sent twice where the page before it was loaded had brought it"),
-    (18862, "as 18262, the second time when it was owed no more"),
+    (18862, "as 18262, the second time when it was no longer owed"),
 ];
 
 /// If an archive failed at a removal that the journal had recorded, it was exported once more, and the auditor expected
 /// an empty export.
 #[test]
-fn an_archive_that_failed_at_a_recorded_removal_is_exported_as_before() {
+fn archive_that_failed_at_a_recorded_removal_is_exported_as_before() {
     let faults = Faults { proxies: false, ..Faults::ALL };
     assert_sound(&[run(8480, &Plan { faults, ..Plan::default() })]);
 }
@@ -407,12 +409,12 @@ fn an_archive_that_failed_at_a_recorded_removal_is_exported_as_before() {
 /// An item of a bulk transfer was removed, and then came as a transfer with another amount: the auditor took the
 /// item's.
 #[test]
-fn an_id_that_comes_again_after_its_removal_has_the_amount_it_came_with() {
+fn id_used_again_after_its_removal_has_its_new_amount() {
     assert_sound(&[run(145_013, &Plan::default())]);
 }
 
 #[test]
-fn what_was_found_stays_fixed() {
+fn fixed_mistakes_stay_fixed() {
     let plan = Plan {
         faults: Faults {
             ambushes: false,

@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// A separate broker in its own directory, which ends with this value.
+/// A broker in its own directory. It ends with this value.
 pub struct Broker {
     data: PathBuf,
-    /// Its addresses.
+    /// The addresses of the broker.
     pub addresses: String,
 }
 
@@ -22,8 +22,8 @@ pub fn brokers(arguments: &[&str], users: &str) -> String {
     String::from_utf8(output.stdout).expect("text")
 }
 
-/// Two free ports from 26,000 to 32,000, different ones for every caller. They are below those that the system uses for
-/// outgoing connections, and above those of hubs (from 10,240) and of three brokers (from 20,000).
+/// Two free ports from 26,000 to 32,000; no two callers receive the same. The system uses higher ports for outgoing
+/// connections. Hubs (from 10,240) and three brokers (from 20,000) use lower ports.
 fn ports() -> u16 {
     static CALLS: AtomicU32 = AtomicU32::new(0);
     let is_free = |port: u16| TcpListener::bind(("127.0.0.1", port)).is_ok();
@@ -38,7 +38,7 @@ impl Broker {
         Self::start_with(directory, "", |_, _| Vec::new())
     }
 
-    /// Starts a broker with users, and with settings for its first port and the first of two further ones.
+    /// Starts a broker with users, and with settings for its first port and the first of two further ports.
     pub fn start_with(directory: &Path, users: &str, settings: impl FnOnce(u16, u16) -> Vec<String>) -> Self {
         let data = directory.join("kafka");
         let text = data.to_str().expect("a path in UTF-8");

@@ -1,4 +1,4 @@
-//! An engine that is kept busy, for tests of its answers in that time.
+//! An engine that is kept busy, for tests of the answers during this time.
 
 use std::sync::mpsc::{self, Sender};
 use std::thread::JoinHandle;
@@ -13,6 +13,7 @@ pub struct HeldEngine {
 }
 
 impl HeldEngine {
+    /// Keeps the engine busy.
     pub fn hold(handle: &EngineHandle) -> Self {
         let (held, is_held) = mpsc::channel();
         let (release, released) = mpsc::channel::<()>();
@@ -29,6 +30,7 @@ impl HeldEngine {
         Self { release, holder }
     }
 
+    /// Lets the engine continue.
     pub fn release(self) {
         self.release.send(()).unwrap();
         self.holder.join().unwrap();

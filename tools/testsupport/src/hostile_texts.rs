@@ -37,6 +37,7 @@ const PIECES: [&str; 30] = [
 pub struct Random(pub u64);
 
 impl Random {
+    /// A number below the bound.
     pub fn below(&mut self, bound: u64) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut bits = self.0;

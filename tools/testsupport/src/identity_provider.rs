@@ -1,4 +1,4 @@
-//! A small identity provider whose tokens may have any fault.
+//! A small identity provider for tests. Its tokens may have any fault.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -57,7 +57,7 @@ impl Key {
         }
     }
 
-    /// The part of the key that a forger knows.
+    /// The public part of the key, which a forger knows.
     pub fn public_der(&self) -> Vec<u8> {
         match self {
             Self::Rsa(pair) => pair.public_key().as_der().unwrap().as_ref().to_vec(),
@@ -65,6 +65,7 @@ impl Key {
         }
     }
 
+    /// Signs a message.
     pub fn sign(&self, algorithm: &str, message: &[u8]) -> Vec<u8> {
         match self {
             Self::Rsa(pair) => {
@@ -110,6 +111,7 @@ pub struct Provider {
 }
 
 impl Provider {
+    /// Starts a provider that publishes these keys.
     pub async fn start(keys: Vec<Value>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();

@@ -1,5 +1,4 @@
 #![doc = include_str!("../README.md")]
-#![expect(missing_docs, reason = "an item whose name says it has no comment")]
 
 pub mod broker;
 #[cfg(feature = "engine")]

@@ -1,4 +1,4 @@
-//! A directory in one small file: segments end in many zeros, which are left out.
+//! A directory in one small file. Segments end in many zeros, which are left out.
 
 use std::fs;
 use std::path::Path;
@@ -30,6 +30,7 @@ pub fn read(directory: &Path, is_wanted: impl Fn(&str) -> bool) -> Vec<PackedFil
     files
 }
 
+/// Writes the files below a directory.
 pub fn unpack(files: &[PackedFile], directory: &Path) {
     for file in files {
         let path = directory.join(&file.path);
@@ -52,6 +53,7 @@ pub fn encode(files: &[PackedFile]) -> Vec<u8> {
     packed
 }
 
+/// Reads the output of [`encode`].
 pub fn decode(mut packed: &[u8]) -> Vec<PackedFile> {
     let mut files = Vec::new();
     while !packed.is_empty() {

@@ -28,6 +28,7 @@ pub fn kes() -> Currency {
     Currency::parse("KES").unwrap()
 }
 
+/// The id of a numbered transfer.
 pub fn id(number: u64) -> TransferId {
     let mut bytes = [0; 16];
     // Distributes the bits as in random ids.
@@ -44,6 +45,7 @@ pub struct TestClock {
 }
 
 impl TestClock {
+    /// A clock that starts at this time, in milliseconds since 1970.
     pub fn starting_at(ms: i64) -> Arc<Self> {
         let clock = Self::default();
         clock.jump(ms);
@@ -72,18 +74,18 @@ impl Clock for TestClock {
     }
 }
 
-/// An operator's change. It may be rejected if it was already made.
+/// Makes an operator's change. It may be rejected if it was made before.
 pub async fn admin(engine: &EngineHandle, command: AdminCommand) -> Result<bool, SubmitError> {
     let reply = engine.submit(Command::Admin(command), Payload::default()).await?;
     Ok(matches!(reply, Reply::Admin(Ok(_))))
 }
 
-/// Hub accounts, a settlement model, and DFSPs with a net debit cap and funds of a thousand million each.
+/// Creates hub accounts, a settlement model, and DFSPs with a net debit cap and funds of a thousand million each.
 pub async fn onboard(engine: &EngineHandle, dfsps: &[&str]) {
     assert_eq!(try_onboard(engine, dfsps).await, Ok(true));
 }
 
-/// Like `onboard`, for an engine that may stop. Returns whether everything was new, and can be repeated.
+/// Like [`onboard`], for an engine that may stop, and can be repeated. Returns whether no step was rejected.
 pub async fn try_onboard(engine: &EngineHandle, dfsps: &[&str]) -> Result<bool, SubmitError> {
     let mut is_new = open_currency(engine, kes()).await?;
     let model = NewSettlementModel::deferred_net("DEFERREDNET", None);
@@ -152,6 +154,7 @@ async fn onboard_dfsp(
     Ok(is_new)
 }
 
+/// The command of a prepare.
 pub fn prepare(id: TransferId, payer: &str, payee: &str, value: &str, expires_at: Timestamp) -> Command {
     Command::Prepare(Prepare {
         id,
@@ -168,6 +171,7 @@ pub fn prepare(id: TransferId, payer: &str, payee: &str, value: &str, expires_at
     })
 }
 
+/// The command of a fulfil.
 pub fn fulfil(id: TransferId, payer: &str, payee: &str) -> Command {
     Command::Fulfil(Fulfil {
         transfer: id.into(),
@@ -181,6 +185,7 @@ pub fn fulfil(id: TransferId, payer: &str, payee: &str) -> Command {
     })
 }
 
+/// A DFSP's position.
 pub async fn position(engine: &EngineHandle, dfsp: &str) -> Amount {
     let dfsp = name(dfsp);
     engine
@@ -198,7 +203,7 @@ pub fn ms(clock: &dyn Clock) -> i64 {
     clock.now().as_ms()
 }
 
-/// Works until a conversation with an engine that goes turn by turn has ended.
+/// Runs an engine turn by turn until a conversation with it has ended.
 pub fn talk<T>(engine: &mut SteppedEngine, story: impl Future<Output = T>) -> T {
     let mut story = pin!(story);
     for _ in 0..10_000 {

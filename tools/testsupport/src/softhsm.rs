@@ -10,7 +10,7 @@ use upesi_pki::{KeyKind, SigningKey};
 
 /// PIN of all tokens.
 pub const PIN: &str = "1234";
-/// The only variable with which SoftHSM finds its settings.
+/// The environment variable with the path of SoftHSM's settings. SoftHSM has no other way to find them.
 const CONFIGURATION: &str = "SOFTHSM2_CONF";
 /// Set in the process that a test starts for itself.
 const DIRECTORY: &str = "SOFTHSM2_OF_TEST";
@@ -27,7 +27,7 @@ pub struct SoftHsm {
 
 impl SoftHsm {
     /// SoftHSM reads its settings from the environment, so the test runs again in its own process. There it returns the
-    /// tokens; in the first process it returns `None` after the other one has passed.
+    /// tokens. In the first process it returns `None` after the second process has passed.
     pub fn of_test(name: &str) -> Option<Self> {
         if let Some(directory) = env::var_os(DIRECTORY) {
             return Some(Self { directory: directory.into() });
@@ -70,7 +70,7 @@ impl SoftHsm {
         assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
     }
 
-    /// A new token.
+    /// Creates a token.
     pub fn make_token(&self, token: &str) {
         self.run(&["--init-token", "--free", "--label", token, "--so-pin", PIN, "--pin", PIN]);
     }

@@ -3,18 +3,18 @@
 //! An arrow leads from a module to another module of its crate that it imports from, or whose path it writes
 //! (`crate::…`, `super::…`, `self::…`, also inside macros). Rules of the graph:
 //!
-//! - A module is a file. What an inline `mod` uses, its file uses.
+//! - A module is a file. The uses of an inline `mod` count for its file.
 //! - Tests do not count: items under `#[cfg(test)]`, and files of `mod`s under it.
-//! - An import through a re-export leads to the module that defines the item. A name that no module of the crate
-//!   defines in its text (a macro defines it, say) stays with the module where the search ends.
-//! - A module and the modules below it have no arrows between them: the one contains the others.
+//! - An import through a re-export leads to the module that defines the item. If no module of the crate defines a name
+//!   in its text (for example, a macro defines it), the arrow leads to the module where the search ends.
+//! - A module and the modules below it have no arrows between them, because the one contains the others.
 //!
 //! A README in a crate's folder, or in a folder of its modules, can declare the order of the modules beside each other:
 //! the lines after [`ORDER_SENTENCE`].
 
 mod cycles;
 mod graph;
-mod tokens;
+pub(crate) mod tokens;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -58,8 +58,9 @@ pub fn against_order(graph: &Graph, order: &Order) -> Vec<String> {
     let gone = order.names.iter().filter(|name| !modules.contains(name));
     let mut mistakes: Vec<String> =
         missing.map(|name| format!("{readme}: the order of modules lacks {name}")).collect();
-    mistakes
-        .extend(gone.map(|name| format!("{readme}: the order of modules names {name}, which is no module")));
+    mistakes.extend(
+        gone.map(|name| format!("{readme}: the order of modules names {name}, which is not a module")),
+    );
     let place = |name: &String| order.names.iter().position(|known| known == name);
     for arrow in graph.arrows() {
         let Some((from, to)) = arrow.beside_each_other(&order.parent) else { continue };
@@ -87,7 +88,7 @@ pub fn too_large(
         let large = found.iter().filter(|cycle| cycle.modules.len() > allowed);
         mistakes.extend(large.map(|cycle| format!("{name}: {cycle}; at most {allowed} are allowed")));
         if exception.is_some() && largest <= modules_max {
-            mistakes.push(format!("{name} has no large cycle of imports any more: remove its exception"));
+            mistakes.push(format!("{name} no longer has a large cycle of imports: remove its exception"));
         } else if exception.is_some_and(|size| largest < size) {
             mistakes.push(format!(
                 "the largest cycle of imports of {name} has {largest} modules: lower its exception"
@@ -96,6 +97,6 @@ pub fn too_large(
     }
     let is_gone = |name: &&str| !graphs.contains_key(*name);
     let gone = exceptions.iter().map(|(name, _)| *name).filter(is_gone);
-    mistakes.extend(gone.map(|name| format!("{name} has an exception and is no crate")));
+    mistakes.extend(gone.map(|name| format!("{name} has an exception, but it is not a crate")));
     mistakes
 }

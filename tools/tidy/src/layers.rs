@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::tree;
 
-/// The tool that the tests of every crate may use. Nothing uses it outside tests.
+/// The tool that the tests of every crate may use. Only tests use it.
 const OF_TESTS: &str = "testsupport";
 
 /// A crate's layer in the map of ARCHITECTURE.md.
@@ -21,14 +21,14 @@ pub enum Layer {
     Tools,
 }
 
-/// A crate as cargo knows it.
+/// A crate of Cargo's metadata.
 #[derive(Debug)]
 pub struct Package {
-    /// Without the prefix `upesi-`.
+    /// The name without the prefix `upesi-`.
     pub name: String,
     /// Whether it is in `crates/`.
     pub ships: bool,
-    /// The workspace's crates that it uses, including those of build scripts.
+    /// The workspace's crates that it uses, also in its build script.
     pub uses: Vec<String>,
     /// The crates that only its tests use. They may be above it. Crates on a floor use no tool except [`OF_TESTS`].
     pub tests_use: Vec<String>,
@@ -97,11 +97,11 @@ pub fn mistakes(layers: &BTreeMap<String, Layer>, packages: &[Package]) -> Vec<S
         .map(|package| format!("{} has no line in ARCHITECTURE.md", package.name))
         .collect();
     let gone = layers.keys().filter(|name| packages.iter().all(|package| package.name != **name));
-    mistakes.extend(gone.map(|name| format!("{name} has a line in ARCHITECTURE.md and is no crate")));
+    mistakes.extend(gone.map(|name| format!("{name} has a line in ARCHITECTURE.md, but it is not a crate")));
     for package in packages {
         let Some(layer) = layers.get(&package.name) else { continue };
         if package.ships == (*layer == Layer::Tools) {
-            mistakes.push(format!("{} lies in the wrong wing for {layer:?}", package.name));
+            mistakes.push(format!("{} is in the wrong folder for {layer:?}", package.name));
         }
         let is_tool = |name: &&String| layers.get(*name) == Some(&Layer::Tools) && *name != OF_TESTS;
         if matches!(layer, Layer::Floor(_)) {

@@ -4,6 +4,7 @@
 //! Two rules are also commands (`upesi-tidy`): `make prose` counts constructions, and `make format` wraps comments.
 
 pub mod change;
+pub mod documented;
 pub mod imports;
 pub mod layers;
 pub mod prose;

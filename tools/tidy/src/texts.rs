@@ -7,7 +7,7 @@ use regex::Regex;
 
 /// Minimum number of words in a literal that is read as a text: a message, or the help of a command.
 const LITERAL_WORDS_MIN: usize = 4;
-/// Keys of YAML whose values are texts.
+/// Keys of YAML with texts as their values.
 const YAML_KEYS: [&str; 4] = ["description: ", "summary: ", "help: ", "title: "];
 
 static LITERAL: LazyLock<Regex> =
@@ -18,7 +18,7 @@ static LITERAL: LazyLock<Regex> =
 pub struct Text<'a> {
     /// The number of its line, from 1.
     pub line: usize,
-    /// Without the marker of a comment, an item or a heading.
+    /// The text without the marker of a comment, an item or a heading.
     pub words: &'a str,
 }
 

@@ -1,4 +1,4 @@
-//! The files of the tree, and those of them that nothing refers to.
+//! The files of the tree, including the search for dead files.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -76,7 +76,7 @@ fn modules_named(text: &str) -> impl Iterator<Item = &str> {
         let is_item = before.is_empty() || before.starts_with("pub") || before.starts_with("#[");
         is_item.then(|| after.split_once(';').map(|(name, _)| name))?
     });
-    // Also if the path depends on a condition: `#[cfg_attr(not(feature = "x"), path = "no_x.rs")]`.
+    // A path may also depend on a condition: `#[cfg_attr(not(feature = "x"), path = "no_x.rs")]`.
     let attributes = ["#[path = \"", ", path = \""];
     let placed =
         attributes.into_iter().flat_map(|attribute| text.split(attribute).skip(1)).filter_map(|rest| {

@@ -23,7 +23,7 @@ fn sources() -> Vec<(PathBuf, String)> {
 }
 
 #[test]
-fn no_crate_uses_one_above_it_and_nothing_that_ships_uses_a_tool() {
+fn crates_use_only_lower_layers() {
     let declared = layers::declared(&tree::read(Path::new("ARCHITECTURE.md")));
     none_of(&layers::mistakes(&declared, &layers::packages()));
     let floors: std::collections::BTreeSet<_> =
@@ -32,7 +32,7 @@ fn no_crate_uses_one_above_it_and_nothing_that_ships_uses_a_tool() {
 }
 
 #[test]
-fn an_arrow_upwards_is_found() {
+fn dependency_on_a_higher_layer_is_found() {
     let page = [
         "## The map",
         "- command",
@@ -103,7 +103,7 @@ fn mistakes_of_line(
 }
 
 #[test]
-fn comments_and_pages_fit_their_width_and_say_nothing_banned() {
+fn comments_and_pages_fit_their_width_without_banned_phrases() {
     let mut mistakes = Vec::new();
     for (path, text) in sources().iter().filter(|(path, _)| !path.starts_with("tools/tidy")) {
         for (index, line) in text.lines().enumerate() {
@@ -124,7 +124,7 @@ fn comments_and_pages_fit_their_width_and_say_nothing_banned() {
 }
 
 #[test]
-fn a_wide_line_and_a_banned_phrase_are_found() {
+fn wide_line_and_banned_phrase_are_found() {
     let wide = "word ".repeat(30);
     assert_eq!(
         mistakes_of_line("a:1", &wide, &wide, 149, true),
@@ -150,7 +150,7 @@ fn misspelt(path: &Path, text: &str) -> Vec<String> {
 }
 
 #[test]
-fn every_word_of_sources_and_pages_is_spelt_right() {
+fn words_of_sources_and_pages_are_spelt_right() {
     let files = tree::files(&["rs", "md", "toml", "yaml", "yml", "sh"]);
     let own = |path: &PathBuf| !tree::is_foreign(path) && !MISSPELT.iter().any(|name| path.ends_with(name));
     let mistakes = files.into_iter().filter(own).flat_map(|path| misspelt(&path, &tree::read(&path)));
@@ -158,7 +158,7 @@ fn every_word_of_sources_and_pages_is_spelt_right() {
 }
 
 #[test]
-fn a_misspelt_word_is_found_in_texts_and_in_names() {
+fn misspelt_word_is_found_in_texts_and_in_names() {
     let at = |line| misspelt(Path::new("a"), line);
     assert_eq!(at("// It is recieved."), ["a:1 says \"recieved\": write received"]);
     for name in
@@ -170,7 +170,7 @@ fn a_misspelt_word_is_found_in_texts_and_in_names() {
 }
 
 #[test]
-fn prose_is_told_from_tables_and_code() {
+fn prose_is_separated_from_tables_and_code() {
     let page =
         "One line.\n\n| a | b |\n    code that is long\n```\nfenced too\n```\n- [link](x)\n- a sentence\n";
     assert_eq!(width::prose(page).collect::<Vec<_>>(), [(1, "One line."), (9, "- a sentence")]);
@@ -179,7 +179,7 @@ fn prose_is_told_from_tables_and_code() {
 }
 
 #[test]
-fn every_source_file_is_part_of_its_crate() {
+fn source_files_are_part_of_their_crates() {
     let dead = tree::dead_modules(&sources());
     none_of(&dead.iter().map(|path| format!("{} is in no module", path.display())).collect::<Vec<_>>());
     let of = |path: &str, text: &str| (PathBuf::from(path), text.to_owned());
@@ -198,7 +198,7 @@ fn every_source_file_is_part_of_its_crate() {
 }
 
 #[test]
-fn every_link_of_a_page_leads_to_a_file_and_every_page_is_linked() {
+fn links_lead_to_files_and_pages_are_linked() {
     let pages = tree::files(&["md"]);
     let (mut mistakes, mut linked) = (Vec::new(), Vec::new());
     for page in &pages {
@@ -221,7 +221,7 @@ fn every_link_of_a_page_leads_to_a_file_and_every_page_is_linked() {
 }
 
 #[test]
-fn links_are_read_without_anchors_and_those_to_elsewhere_are_left() {
+fn links_are_read_without_anchors_and_external_ones_are_skipped() {
     let page = "[a](b.md#c), [d](https://e.org/f), [g](#h) and [i](../j.md)";
     assert_eq!(tree::links(page), ["b.md", "../j.md"]);
 }

@@ -87,7 +87,7 @@ fn arrows(files: &[(&str, &str)]) -> Vec<String> {
 const ROOT: (&str, &str) = ("lib.rs", "mod low;\nmod high;\npub use low::Low;\n");
 
 #[test]
-fn imports_and_paths_are_arrows_wherever_they_are_written() {
+fn imports_and_paths_anywhere_are_arrows() {
     for (code, expected) in [
         ("use crate::low::{self, Low as Other};", &["high > low", "high > low Low"][..]),
         ("use super::low::{\n    deep::Deep,\n    *,\n};", &["high > low", "high > low::deep Deep"]),
@@ -118,7 +118,7 @@ fn imports_and_paths_are_arrows_wherever_they_are_written() {
 }
 
 #[test]
-fn a_module_and_those_below_it_have_no_arrows_between_them() {
+fn module_has_no_arrow_to_modules_below_it() {
     let files = [
         ("lib.rs", "mod a;\nstruct Own;"),
         ("a.rs", "mod b;\nuse b::B;\nstruct A;"),
@@ -133,7 +133,7 @@ fn order_of(names: &[&str]) -> Order {
 }
 
 #[test]
-fn an_arrow_against_the_order_is_named_with_its_line_and_modules() {
+fn arrow_against_the_order_is_reported_with_line_and_modules() {
     let files =
         [ROOT, ("low.rs", "pub struct Low;\nuse crate::high::High;"), ("high.rs", "pub struct High;")];
     let graph = crate_of(&files);
@@ -146,13 +146,13 @@ fn an_arrow_against_the_order_is_named_with_its_line_and_modules() {
         imports::against_order(&graph, &order_of(&["high", "old"])),
         [
             "a/README.md: the order of modules lacks low",
-            "a/README.md: the order of modules names old, which is no module"
+            "a/README.md: the order of modules names old, which is not a module"
         ]
     );
 }
 
 #[test]
-fn an_order_below_a_folder_is_of_its_own_modules() {
+fn order_in_a_folder_concerns_its_own_modules() {
     let files = [
         ("lib.rs", "mod a;"),
         ("a/mod.rs", "mod one;\nmod two;"),
@@ -188,7 +188,7 @@ fn cycles_of(uses: &[&str], exceptions: &[(&str, usize)]) -> Vec<String> {
 }
 
 #[test]
-fn a_cycle_of_more_modules_than_allowed_is_found() {
+fn too_large_cycle_is_found() {
     let nothing = Vec::<String>::new();
     assert_eq!(cycles_of(&["b", "c", ""], &[]), nothing);
     assert_eq!(cycles_of(&["b", "a", "ab"], &[]), nothing, "two may import each other");
@@ -206,7 +206,7 @@ fn a_cycle_of_more_modules_than_allowed_is_found() {
 }
 
 #[test]
-fn an_exception_can_only_shrink() {
+fn exception_that_is_too_large_is_found() {
     let three = ["b", "c", "a"];
     assert_eq!(cycles_of(&three, &[("one", 3)]), Vec::<String>::new());
     assert_eq!(
@@ -215,14 +215,14 @@ fn an_exception_can_only_shrink() {
     );
     assert_eq!(
         cycles_of(&["b", "a"], &[("one", 3)]),
-        ["one has no large cycle of imports any more: remove its exception"]
+        ["one no longer has a large cycle of imports: remove its exception"]
     );
-    assert_eq!(cycles_of(&[""], &[("two", 3)]), ["two has an exception and is no crate"]);
+    assert_eq!(cycles_of(&[""], &[("two", 3)]), ["two has an exception, but it is not a crate"]);
     assert_eq!(cycles_of(&["b", "c", "d", "a"], &[("one", 3)]).len(), 1);
 }
 
 #[test]
-fn a_cycle_of_folders_is_found_although_no_files_form_one() {
+fn cycle_of_folders_without_a_cycle_of_files_is_found() {
     let files = [
         ("lib.rs", "mod a;\nmod b;\nmod c;"),
         ("a/mod.rs", "mod x;\nmod y;"),

@@ -10,7 +10,7 @@ fn words(text: &str) -> Vec<&str> {
 }
 
 #[test]
-fn a_paragraph_is_wrapped_from_its_first_wide_line() {
+fn paragraph_is_wrapped_from_its_first_wide_line() {
     let before = "    /// A short line.\n    /// A second line that is certainly too wide\n    /// for it.\n    ///\n    /// Short.\n    fn f() {}\n";
     let after = "    /// A short line.\n    /// A second line that is\n    /// certainly too wide for it.\n    ///\n    /// Short.\n    fn f() {}\n";
     assert_eq!(wrap::source(before, 34), after);
@@ -26,7 +26,7 @@ fn items_keep_their_indentation() {
 }
 
 #[test]
-fn code_tables_headings_and_long_words_stay() {
+fn code_tables_headings_and_long_words_are_not_wrapped() {
     let page = "# A heading that is too wide\n\n| a table | that is too wide |\n\n    code that is too wide\n\n```\nfenced and too wide too\n```\n\n[link]: https://example.org/too/wide\nhttps://example.org/too/wide\n\ncolumns   that are   aligned\n";
     assert_eq!(wrap::page(page, 16), page);
     let literal = "const PAGE: &str = r\"\n// no comment, and too wide\n\";\n";
@@ -36,14 +36,14 @@ fn code_tables_headings_and_long_words_stay() {
 }
 
 #[test]
-fn no_line_begins_with_a_word_that_would_be_markup() {
+fn wrapped_line_does_not_begin_with_markup() {
     assert_eq!(wrap::page("the sum of a + b is never\n", 12), "the sum of a +\nb is never\n");
     assert_eq!(wrap::page("it was in the year 1999. Then\n", 18), "it was in the year 1999.\nThen\n");
 }
 
 /// In a narrower width nearly all paragraphs are wrapped.
 #[test]
-fn no_word_is_lost_or_moved_and_twice_is_once() {
+fn wrapping_keeps_all_words_and_is_idempotent() {
     let is_sample =
         |path: &PathBuf| path.starts_with("crates/ledger") || path.extension() == Some("md".as_ref());
     let mut changed = 0;

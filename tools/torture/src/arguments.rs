@@ -12,10 +12,10 @@ use upesi_torture::{hub_binary, table, trials};
 
 use super::real_hub::{Attacked, Lost, Shaken};
 
-/// Faults by the million, and the evidence of what came of it.
+/// Inject faults by the million, and record the results as evidence.
 ///
-/// Every trial counts until --count or --minutes is reached. With --report it goes on with seeds that the evidence
-/// there does not know, and adds to it every 20 seconds, so that it may be stopped at any time.
+/// Every trial runs until --count or --minutes is reached. With --report, it continues with seeds that the evidence
+/// does not contain, and adds its results to the evidence every 20 seconds. So it may be stopped at any time.
 #[derive(Debug, Parser)]
 #[command(name = "torture")]
 pub struct Arguments {
@@ -25,64 +25,64 @@ pub struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Simulated crashes at any disk operation, torn writes included: nothing acknowledged is lost.
+    /// Simulated crashes at any disk operation, including torn writes: no acknowledged record is lost.
     CrashImages(TrialArguments),
-    /// The same of whole hubs with a real archive, whose retention goes on meanwhile.
+    /// Simulated crashes of whole hubs with a real archive, while retention removes old data.
     HubImages(TrialArguments),
     /// Whole worlds with faults of every kind, an independent auditor, and liveness at the end.
     WorldSeeds(TrialArguments),
-    /// Whole worlds of two or three hubs that share a log: fail-overs, hand-overs, leaders that come back.
+    /// Whole worlds of two or three hubs that share a log: failovers, handovers, leaders that come back.
     NodeSeeds(TrialArguments),
-    /// Syncs that fail: nothing is acknowledged after the first.
+    /// Syncs that fail: nothing is acknowledged after the first failure.
     Fsync(TrialArguments),
     /// Flipped bits, lost, stale and misdirected writes: each is detected or harmless.
     BitFlips(TrialArguments),
-    /// No room at any operation, and room again.
+    /// A full disk at any operation, and free space again.
     DiskFull(TrialArguments),
     /// kill -9 of the real binary under load.
     Kill9(TrialArguments),
-    /// kill -9 of the real binary while it closes windows and settles them.
+    /// kill -9 of the real binary during the close of windows and their settlement.
     Kill9Settlement(TrialArguments),
-    /// Power that goes under the real binary: what no sync has made durable is undone, in its archive and its store,
-    /// too.
+    /// Power failures under the real binary: data that no sync made durable are undone, also in its archive and its
+    /// store.
     PowerLoss(TrialArguments),
-    /// Three hubs of the real binary and three brokers under load, each part of which is lost in turn, and all at once.
+    /// Three hubs of the real binary and three brokers under load. Each part is lost in turn, and all parts at once.
     FailOvers(TrialArguments),
-    /// One DFSP of eight takes connections and never answers, for minutes, on the real binary; then it is back.
+    /// One DFSP of eight accepts connections and never answers, for minutes, on the real binary; then it is back.
     BlackHole(Lost),
-    /// Floods that need no credential, or only one DFSP's, beside honest payments on the real binary. Not part of
-    /// `all`.
+    /// Floods by clients without a credential, or with one DFSP's credential, during honest payments on the real
+    /// binary. Not part of `all`.
     Attacks(Attacked),
-    /// Storms of handshakes, and renewals of a thousand certificates, beside honest payments with mutual TLS on the
+    /// Storms of handshakes, and renewals of a thousand certificates, during honest payments with mutual TLS on the
     /// real binary. Not part of `all`.
     Handshakes(Shaken),
-    /// All of them, in turn. With --minutes each gets an equal part of them.
+    /// All trials in turn. With --minutes, each gets an equal part of the time.
     All(TrialArguments),
-    /// Reads all of an archive or a store that was damaged; for bit-flips, which runs it in a process of its own.
+    /// Read a whole archive or store that was damaged. The trial bit-flips runs this in a separate process.
     #[command(hide = true)]
     JudgeTables {
         /// `archive` or `store`.
         tables: String,
-        /// Where it is.
+        /// Directory of the archive or the store.
         directory: PathBuf,
     },
     /// Write the table of docs/reliability.md from the evidence, or check it.
     Table(TableArguments),
-    /// Adds a run of another program to its evidence.
+    /// Add a run of another program to its evidence.
     Note(Note),
-    /// Says with which seed that program is to go on.
+    /// Print the next seed for another program.
     Next(Next),
 }
 
 #[derive(Debug, Args)]
 struct TableArguments {
-    /// The evidence.
+    /// Directory of the evidence.
     #[arg(long, value_name = "DIR", default_value = "docs/evidence")]
     evidence: PathBuf,
     /// The page with the markers.
     #[arg(long, alias = "readme", value_name = "FILE", default_value = "docs/reliability.md")]
     page: PathBuf,
-    /// Changes nothing; fails where the table is not what the evidence says.
+    /// Change nothing; fail if the table does not agree with the evidence.
     #[arg(long)]
     check: bool,
 }
@@ -142,7 +142,7 @@ impl TableArguments {
         }
         if self.check {
             return Err(format!(
-                "{} is not what the evidence says: run `make evidence`",
+                "{} does not agree with the evidence: run `make evidence`",
                 self.page.display()
             ));
         }
@@ -151,35 +151,37 @@ impl TableArguments {
     }
 }
 
+/// Arguments of `torture note`.
 #[derive(Debug, Args)]
 pub struct Note {
-    /// What was run: `fuzz`.
+    /// Name of the program: `fuzz`.
     name: String,
-    /// The seed that it was run with; that of `torture next`, when it is left out.
+    /// Seed of the run; by default the seed that `torture next` prints.
     #[arg(long)]
     seed: Option<u64>,
-    /// How long it took.
+    /// Duration of the run, in seconds.
     #[arg(long, default_value_t = 1)]
     seconds: u64,
-    /// How it was built.
+    /// Build of the program.
     #[arg(long)]
     build: String,
-    /// What it counted: `routes=125000`.
+    /// Count of the run, such as `routes=125000`. May be repeated.
     #[arg(long = "count", value_name = "NAME=NUMBER", value_parser = count)]
     counts: Vec<(String, u64)>,
-    /// A broken promise, in words.
+    /// Broken promise, in words. May be repeated.
     #[arg(long = "violation", value_name = "TEXT")]
     violations: Vec<String>,
-    /// The directory of the evidence.
+    /// Directory of the evidence.
     #[arg(long, value_name = "DIR", default_value = "docs/evidence")]
     report: PathBuf,
 }
 
+/// Arguments of `torture next`.
 #[derive(Debug, Args)]
 pub struct Next {
-    /// What is to be run: `fuzz`.
+    /// Name of the program: `fuzz`.
     name: String,
-    /// The directory of the evidence.
+    /// Directory of the evidence.
     #[arg(long, value_name = "DIR", default_value = "docs/evidence")]
     report: PathBuf,
 }
@@ -192,10 +194,11 @@ fn count(text: &str) -> Result<(String, u64), String> {
 fn subject(name: &str) -> Result<Subject, String> {
     let names = evidence::subjects().map(|subject| subject.name).join(", ");
     let found = evidence::subjects().into_iter().find(|subject| subject.name == name);
-    found.ok_or_else(|| format!("{name:?} is not noted; what is: {names}"))
+    found.ok_or_else(|| format!("{name:?} has no evidence; there is evidence of {names}"))
 }
 
 impl Note {
+    /// Adds the run to the evidence.
     pub fn run(self) -> Result<bool, String> {
         let subject = subject(&self.name)?;
         let seed = self.seed.map_or_else(|| evidence::next_seed(&self.report, &subject), Ok);
@@ -212,6 +215,7 @@ impl Note {
 }
 
 impl Next {
+    /// Prints the next seed.
     #[expect(clippy::print_stdout, reason = "this is a command, and this is its result")]
     pub fn run(self) -> Result<bool, String> {
         let seed = evidence::next_seed(&self.report, &subject(&self.name)?);
@@ -220,41 +224,44 @@ impl Next {
     }
 }
 
+/// Arguments of a trial.
 #[derive(Debug, Args)]
 pub struct TrialArguments {
-    /// The first seed. Without it, the report is continued.
+    /// First seed. Without it, the run continues the report.
     #[arg(long)]
     from: Option<u64>,
-    /// How many to reach; by default as many as there is time for with --minutes, or, without them, what the report
-    /// lacks of the goal, and as many again once that is reached.
+    /// Number of units. By default, a run with --minutes uses its time. A run without --minutes reaches the goal, or
+    /// runs the goal again if the report has reached it.
     #[arg(long)]
     count: Option<u64>,
-    /// How long it may take; all trials get equal parts of it.
+    /// Maximum duration; all trials get equal parts of it.
     #[arg(long)]
     minutes: Option<u64>,
-    /// Threads.
+    /// Number of threads.
     #[arg(long, default_value_t = 1)]
     jobs: usize,
-    /// The directory of evidence to be continued and added to.
+    /// Directory of the evidence to continue.
     #[arg(long, value_name = "DIR")]
     report: Option<PathBuf>,
-    /// The hub's program, if the real one is tried; by default Cargo builds that of this checkout.
+    /// The hub's program, for trials of the real binary; by default Cargo builds it from this checkout.
     #[arg(long, value_name = "FILE")]
     binary: Option<PathBuf>,
 }
 
 impl TrialArguments {
+    /// Runs one trial. Returns false if a promise was broken.
     pub fn run(&self, name: &str) -> Result<bool, String> {
         self.prepare()?;
-        let trial = trials::named(name).ok_or_else(|| format!("there is no trial {name}"))?;
+        let trial = trials::named(name).ok_or_else(|| format!("{name} is not a trial"))?;
         self.advance(trial, self.time_max())
     }
 
+    /// Runs all trials. Returns false if a promise was broken.
     pub fn run_all(&self) -> Result<bool, String> {
         self.prepare()?;
         let begun = Instant::now();
         let mut is_kept = true;
-        // This trial measures latency and has the machine to itself. It has no unit for `--count`.
+        // The black-hole trial measures latency and needs the machine for itself. It has no unit for `--count`.
         if self.count.is_none() {
             is_kept &= self.lose_one()?;
         }
@@ -274,13 +281,13 @@ impl TrialArguments {
     fn prepare(&self) -> Result<(), String> {
         if cfg!(panic = "abort") {
             return Err(
-                "built to abort at a panic, and a broken promise is one: build with --profile torture".into(),
+                "this build aborts at a panic, but a broken promise is a panic: use --profile torture".into(),
             );
         }
         self.binary.as_deref().map_or(Ok(()), hub_binary::name)
     }
 
-    #[expect(clippy::print_stderr, reason = "what is left out is said")]
+    #[expect(clippy::print_stderr, reason = "a trial that is left out is reported")]
     fn lose_one(&self) -> Result<bool, String> {
         let lost = Lost::usual(self.report.clone());
         let parts = u32::try_from(trials::TRIALS.len()).unwrap_or(u32::MAX).saturating_add(1);
@@ -289,7 +296,7 @@ impl TrialArguments {
             Some(limit) if limit < time_min => {
                 let minutes = time_min.as_secs().div_ceil(60);
                 eprintln!(
-                    "torture: black-hole is left out: it takes five minutes, and is run from --minutes {minutes} on"
+                    "torture: black-hole is left out: it takes five minutes and needs --minutes {minutes}"
                 );
                 Ok(true)
             }
@@ -362,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn a_goal_that_is_met_is_gone_beyond_with_new_seeds() {
+    fn run_beyond_a_reached_goal_uses_new_seeds() {
         let report = tempfile::tempdir().unwrap();
         // The rest of the goal; as many again; a given number.
         for (count, seeds) in [(None, 10), (None, 20), (Some(6), 22)] {
@@ -375,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_of_the_way_is_continued() {
+    fn incomplete_goal_is_continued() {
         let report = tempfile::tempdir().unwrap();
         assert_eq!(go(report.path(), Some(9), None).count, 9);
         assert_eq!(go(report.path(), None, None).count, 30);

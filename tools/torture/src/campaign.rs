@@ -9,9 +9,10 @@ use std::time::{Duration, Instant};
 use super::trials::{Tally, Trial};
 use crate::evidence::{EvidenceError, Provenance, Run, TrialEvidence, Violation};
 
-/// Interval at which results are written to the report.
+/// Interval between two updates of the report.
 const REPORT_INTERVAL: Duration = Duration::from_secs(20);
 
+/// The options of a campaign.
 #[derive(Clone, Debug, Default)]
 pub struct Plan {
     /// The first seed; `None` continues the report, or starts at 0.
@@ -24,6 +25,7 @@ pub struct Plan {
     pub report: Option<PathBuf>,
 }
 
+/// The result of a campaign.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
     pub tally: Tally,
@@ -151,7 +153,7 @@ fn said(panic: &(dyn Any + Send)) -> String {
 mod tests {
     use super::*;
 
-    /// A trial with three units per seed, in which each tenth seed breaks a promise.
+    /// A trial with three units per seed. Each tenth seed breaks a promise.
     const INVENTED: Trial = Trial {
         name: "invented",
         what: "invented things",
@@ -170,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_campaign_reaches_its_count_and_the_next_continues_it() {
+    fn campaign_reaches_its_count_and_is_continued() {
         for jobs in [1, 3] {
             let directory = tempfile::tempdir().unwrap();
             let first = run(&INVENTED, &plan(directory.path(), 60, jobs)).unwrap();
@@ -187,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn seeds_that_were_run_are_refused() {
+    fn seeds_that_were_run_are_rejected() {
         let directory = tempfile::tempdir().unwrap();
         run(&INVENTED, &plan(directory.path(), 10, 1)).unwrap();
         let again = Plan { from: Some(0), ..plan(directory.path(), 10, 1) };

@@ -1,5 +1,5 @@
-//! The evidence: one JSON file for each trial, to which every run adds. Other programs hand in their counts, and are
-//! treated like trials.
+//! The evidence: one JSON file for each trial. Every run adds to it. The counts of other programs are treated like
+//! trials.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -21,12 +21,13 @@ pub struct Subject {
     pub command: String,
 }
 
+/// The contents of a trial's file of evidence.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TrialEvidence {
     pub name: String,
     pub what: String,
     pub command: String,
-    /// The count that `make torture` aims at.
+    /// The count that `make torture` aims for.
     pub goal: u64,
     pub count: u64,
     pub violations: u64,
@@ -52,6 +53,7 @@ pub struct Run {
     pub violated: Vec<Violation>,
 }
 
+/// A broken promise.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Violation {
     pub seed: u64,
@@ -59,7 +61,7 @@ pub struct Violation {
 }
 
 impl TrialEvidence {
-    /// Reads a trial's evidence from a directory; empty if there is no file.
+    /// Reads a trial's evidence from a directory; empty without a file.
     pub fn read(directory: &Path, name: &str) -> Result<Self, EvidenceError> {
         Ok(read_file(directory, name)?.unwrap_or_default())
     }
@@ -80,7 +82,7 @@ impl TrialEvidence {
         self.runs.iter().map(|run| run.to).max().unwrap_or(0)
     }
 
-    /// The count of the runs after the last one with a finding; `None` if there was never one.
+    /// The count of the runs after the last one with a violation; `None` if there was never one.
     pub fn clean_since(&self) -> Option<u64> {
         let last = self.runs.iter().rposition(|run| run.violations > 0)?;
         Some(self.runs[last + 1..].iter().map(|run| run.count).sum())
@@ -140,7 +142,7 @@ fn merged(mut ranges: Vec<[u64; 2]>) -> Vec<[u64; 2]> {
 pub fn subjects() -> [Subject; 1] {
     [Subject {
         name: "fuzz",
-        what: "inputs chosen by a fuzzer, which every parser refuses in order or understands",
+        what: "inputs chosen by a fuzzer, which every parser accepts or rejects correctly",
         goal: 500_000_000,
         command: "make fuzz".to_owned(),
     }]
@@ -150,7 +152,7 @@ pub fn subjects() -> [Subject; 1] {
 #[derive(Clone, Debug, Default)]
 pub struct Report {
     pub seed: u64,
-    /// How it was built, and what drove it.
+    /// The build of the program, and the program that chose its inputs.
     pub build: String,
     pub duration_s: u64,
     pub counts: BTreeMap<String, u64>,
@@ -162,6 +164,7 @@ pub fn next_seed(directory: &Path, subject: &Subject) -> Result<u64, EvidenceErr
     Ok(TrialEvidence::read(directory, subject.name)?.next_seed().max(1))
 }
 
+/// Adds a program's report to its evidence. Fails if the file cannot be read or written.
 pub fn note(directory: &Path, subject: &Subject, report: Report) -> Result<(), EvidenceError> {
     let seed = report.seed;
     let violated = report.violations.into_iter().map(|message| Violation { seed, message });
@@ -194,7 +197,7 @@ mod tests {
 
     /// New counts are added over time. It does not matter that older runs lack them.
     #[test]
-    fn a_count_that_is_new_is_added_to_a_run_without_it() {
+    fn new_count_is_added_to_a_run_without_it() {
         let mut evidence = TrialEvidence::default();
         evidence.add(run("a", 0, 5)).unwrap();
         let mut next = run("a", 5, 7);
@@ -205,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_that_continue_one_another_become_one() {
+    fn consecutive_runs_are_merged() {
         let mut evidence = TrialEvidence { name: "some".into(), ..TrialEvidence::default() };
         for added in [run("a", 0, 5), run("a", 5, 7), run("b", 7, 9), run("b", 20, 21)] {
             evidence.add(added).unwrap();
@@ -217,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_keeps_the_command_that_made_it() {
+    fn run_keeps_its_command() {
         let with = |command: &str, run: Run| Run {
             provenance: Provenance { command: command.into(), ..run.provenance.clone() },
             ..run
@@ -235,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn only_runs_after_the_last_find_are_clean() {
+    fn only_runs_after_the_last_violation_are_clean() {
         let mut evidence = TrialEvidence::default();
         for (from, violations, since) in
             [(0, 0, None), (1, 2, Some(0)), (2, 0, Some(10)), (3, 0, Some(20)), (4, 1, Some(0))]
@@ -246,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn no_seed_counts_twice() {
+    fn repeated_seed_is_rejected() {
         let mut evidence = TrialEvidence::default();
         evidence.add(run("a", 10, 20)).unwrap();
         for (from, to, is_new) in
@@ -258,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_read_back_as_it_was_written() {
+    fn written_file_is_read_unchanged() {
         let directory = tempfile::tempdir().unwrap();
         assert_eq!(TrialEvidence::read(directory.path(), "some").unwrap(), TrialEvidence::default());
         let mut evidence = TrialEvidence { name: "some".into(), goal: 7, ..TrialEvidence::default() };
@@ -278,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn turns_that_follow_one_another_are_one_run() {
+    fn consecutive_turns_are_one_run() {
         let directory = tempfile::tempdir().unwrap();
         let [subject] = subjects();
         for (target, count) in [("bodies", 10), ("routes", 500), ("bodies", 7)] {
@@ -293,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn what_broke_is_written_down_and_no_seed_counts_twice() {
+    fn violations_are_recorded_and_repeated_seeds_rejected() {
         let directory = tempfile::tempdir().unwrap();
         let [subject] = subjects();
         let broken = Report { violations: vec!["routes: no slash".into()], ..report(4, "routes", 3) };

@@ -7,17 +7,17 @@ use std::sync::OnceLock;
 static NAMED: OnceLock<PathBuf> = OnceLock::new();
 static BUILT: OnceLock<Result<PathBuf, String>> = OnceLock::new();
 
-/// Names the program to run; the first call wins. Fails if there is no such file.
+/// Names the program to run; the first call wins. Fails if the file does not exist.
 pub fn name(path: &Path) -> Result<(), String> {
     let path = std::path::absolute(path).map_err(|error| format!("{}: {error}", path.display()))?;
     if !path.is_file() {
-        return Err(format!("there is no {}: `make build` makes target/release/upesi", path.display()));
+        return Err(format!("{} does not exist: `make build` creates target/release/upesi", path.display()));
     }
     let _ = NAMED.set(path);
     Ok(())
 }
 
-/// The program that was named, here or by `UPESI_BINARY`. Without one, Cargo builds that of this checkout, in release
+/// The program that was named, here or by `UPESI_BINARY`. Without one, Cargo builds it from this checkout, in release
 /// mode if this program is a release build. Fails with a message if it cannot be built.
 pub fn get() -> Result<PathBuf, String> {
     if let (None, Some(path)) = (NAMED.get(), std::env::var_os("UPESI_BINARY")) {
@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_place_tells_the_build() {
+    fn build_follows_from_the_path() {
         for (path, build) in [
             ("/work/target/release/upesi", "release"),
             ("target/debug/upesi", "debug"),
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_is_not_there_is_refused() {
+    fn missing_program_is_rejected() {
         let error = name(Path::new("/nowhere/upesi")).unwrap_err();
         assert!(error.contains("/nowhere/upesi") && error.contains("make build"), "{error}");
     }

@@ -13,7 +13,7 @@ pub struct Pacer {
 }
 
 impl Pacer {
-    /// Starts the calls. Each gets its number, from 0, and the time at which it is due.
+    /// Starts the calls. Each receives its number, from 0, and its due time.
     pub fn start(rate_per_s: u64, mut due: impl FnMut(u64, Instant) + Send + 'static) -> Self {
         let pause = Duration::from_secs(1) / u32::try_from(rate_per_s.max(1)).unwrap_or(u32::MAX);
         let is_ending = Arc::new(AtomicBool::new(false));
@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn calls_are_numbered_and_due_at_the_rate_until_it_stops() {
+    fn pacer_numbers_calls_at_the_rate_until_it_stops() {
         let (sender, receiver) = mpsc::channel();
         let mut pacer = Pacer::start(1_000, move |number, intended| {
             let _ = sender.send((number, intended));

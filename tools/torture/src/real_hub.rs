@@ -1,4 +1,4 @@
-//! The commands `torture black-hole`, `attacks` and `handshakes`: trials of the real binary beside honest payments.
+//! The commands `torture black-hole`, `attacks` and `handshakes`: trials of the real binary during honest payments.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use upesi_lab::result::evidence::{Evidence, Subject};
 use upesi_torture::attacks::{self, AttacksRun};
 use upesi_torture::{black_hole, handshakes, hub_binary};
 
-/// A shorter loss shows nothing, because transfers that expire in it take ten seconds.
+/// Minimum loss. A shorter one shows nothing, because transfers that expire in it take ten seconds.
 const DARK_MIN: Duration = Duration::from_secs(20);
 /// Time of everything except the three phases, on a machine that keeps up.
 const ENDS: Duration = Duration::from_secs(15);
@@ -18,19 +18,20 @@ const ENDS: Duration = Duration::from_secs(15);
 /// Common arguments of attacks and handshakes.
 #[derive(Debug, Args)]
 struct Rounds {
-    /// Rounds, whose median counts.
+    /// Number of rounds; the result is their median.
     #[arg(long, default_value_t = 3)]
     rounds: usize,
-    /// Honest payments begun per second.
+    /// Honest payments per second.
     #[arg(long, default_value_t = 100)]
     rate: u64,
-    /// The hub's program; by default Cargo builds that of this checkout.
+    /// The hub's program; by default Cargo builds it from this checkout.
     #[arg(long, value_name = "FILE")]
     binary: Option<PathBuf>,
-    /// The directory of evidence to be added to.
+    /// Directory of the evidence to add to.
     #[arg(long, value_name = "DIR")]
     report: Option<PathBuf>,
-    /// For `make torture`, which gives these to all trials; these take their own time, up to a quarter of an hour.
+    /// Accepted because `make torture` passes it to all trials. These trials choose their own time, up to a quarter of
+    /// an hour.
     #[arg(long, hide = true)]
     jobs: Option<usize>,
     #[arg(long, hide = true)]
@@ -52,24 +53,25 @@ fn add<R: Serialize + DeserializeOwned>(
     Evidence::add(directory, subject, run).map_err(|error| error.to_string())
 }
 
+/// Arguments of `torture black-hole`.
 #[derive(Debug, Args)]
 pub struct Lost {
-    /// How long the DFSP is lost, at most.
+    /// Maximum duration of the loss, in seconds.
     #[arg(long, default_value_t = 180)]
     dark_seconds: u64,
-    /// How long everything is well before and after that.
+    /// Duration of the phases before and after the loss, in seconds.
     #[arg(long, default_value_t = 60)]
     light_seconds: u64,
-    /// How long all of it may take: the darkness is cut to fit.
+    /// Maximum duration of the trial, in minutes. The loss is shortened to fit.
     #[arg(long)]
     minutes: Option<u64>,
-    /// Transfers begun per second.
+    /// Transfers per second.
     #[arg(long, default_value_t = 400)]
     rate: u64,
-    /// Decides who pays whom.
+    /// Seed of the choice of payers and payees.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// The hub's program; by default Cargo builds that of this checkout.
+    /// The hub's program; by default Cargo builds it from this checkout.
     #[arg(long, value_name = "FILE")]
     binary: Option<PathBuf>,
     /// A setting of the hub, as `name=value`.
@@ -78,16 +80,16 @@ pub struct Lost {
     /// A file for the hub's log.
     #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,
-    /// The directory of evidence to be added to.
+    /// Directory of the evidence to add to.
     #[arg(long, value_name = "DIR")]
     report: Option<PathBuf>,
-    /// For `make torture`, which gives it to all trials; this one has a single thread.
+    /// Accepted because `make torture` passes it to all trials. This trial has a single thread.
     #[arg(long, hide = true)]
     jobs: Option<usize>,
 }
 
 impl Lost {
-    /// The run for the evidence, with the program that was named already or is built.
+    /// The run for the evidence, with the named program or the one that Cargo builds.
     pub fn usual(report: Option<PathBuf>) -> Self {
         let usual = Self::augment_args(clap::Command::new("black-hole")).get_matches_from([""]);
         let usual = Self::from_arg_matches(&usual).unwrap_or_else(|error| error.exit());
@@ -107,7 +109,8 @@ impl Lost {
         if room < DARK_MIN.min(wanted) {
             let least = (around + DARK_MIN).as_secs().div_ceil(60);
             return Err(format!(
-                "{minutes} minutes leave no time for darkness: give it --minutes {least}, or fewer --light-seconds"
+                "{minutes} minutes leave no time for the loss: give --minutes {least}, or fewer \
+                 --light-seconds"
             ));
         }
         Ok(wanted.min(room))
@@ -140,17 +143,18 @@ impl Lost {
     }
 }
 
+/// Arguments of `torture attacks`.
 #[derive(Debug, Args)]
 pub struct Attacked {
-    /// Attacks to try, by name; all by default.
+    /// Name of an attack to run. May be repeated; by default all run.
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     only: Vec<String>,
-    /// How long each phase of a round lasts, in seconds.
+    /// Duration of each phase of a round, in seconds.
     #[arg(long, default_value_t = 5)]
     phase_seconds: u64,
     #[command(flatten)]
     rounds: Rounds,
-    /// The commit of that program, if it is another one than this program's.
+    /// Commit of that program, if it differs from this program's.
     #[arg(long, value_name = "COMMIT")]
     commit: Option<String>,
 }
@@ -176,9 +180,10 @@ impl Attacked {
     }
 }
 
+/// Arguments of `torture handshakes`.
 #[derive(Debug, Args)]
 pub struct Shaken {
-    /// How long each phase of a round lasts, in seconds.
+    /// Duration of each phase of a round, in seconds.
     #[arg(long, default_value_t = 10)]
     phase_seconds: u64,
     #[command(flatten)]
@@ -186,10 +191,10 @@ pub struct Shaken {
     /// New connections per second in a storm.
     #[arg(long, default_value_t = 500)]
     handshakes: u64,
-    /// DFSPs that are connected while all certificates are renewed.
+    /// Number of DFSPs that are connected while all certificates are renewed.
     #[arg(long, default_value_t = 1_000)]
     dfsps: usize,
-    /// Times that all certificates are renewed.
+    /// Number of renewals of all certificates.
     #[arg(long, default_value_t = 3)]
     renewals: usize,
 }
@@ -220,7 +225,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn darkness_fits_into_the_minutes_and_is_never_longer_than_was_asked_for() {
+    fn loss_fits_into_the_minutes_and_the_requested_time() {
         for (minutes, dark_s) in
             [(None, Some(180)), (Some(115), Some(180)), (Some(4), Some(105)), (Some(2), None)]
         {

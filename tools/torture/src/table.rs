@@ -1,4 +1,4 @@
-//! The table of `docs/reliability.md`, generated from the evidence: of trials, and of what the lab measured and judged.
+//! The table of `docs/reliability.md`. It is generated from the evidence of trials and of the lab's measurements.
 
 use std::path::Path;
 
@@ -39,8 +39,8 @@ pub fn table(directory: &Path) -> Result<String, EvidenceError> {
     lines.push_str(&attacks(&Evidence::read(directory, attacks::SUBJECT.name)?.runs));
     let overload: Vec<MeasuredRun> = Evidence::read(directory, "overload")?.runs;
     let (alike, one) = overload.iter().partition::<Vec<_>, _>(|run| run.flooders.is_none());
-    let flood = "transfers offered at many times what the hub takes";
-    lines.push_str(&measured(&format!("{flood}, from all DFSPs alike"), |run| run.offered, &alike));
+    let flood = "transfers sent at many times the rate that the hub accepts";
+    lines.push_str(&measured(&format!("{flood}, from all DFSPs"), |run| run.offered, &alike));
     lines.push_str(&measured(&format!("{flood}, from one DFSP of several"), |run| run.offered, &one));
     let growth = Evidence::read(directory, "growth")?.runs;
     let history = "finished transfers in a hub's history";
@@ -77,14 +77,14 @@ fn violations(evidence: &TrialEvidence) -> String {
     let count = grouped(evidence.violations);
     match evidence.clean_since() {
         None => count,
-        Some(0) => format!("{count}, nothing tried since"),
+        Some(0) => format!("{count}, not run since"),
         Some(since) => format!("{count}, none in the {} since", grouped(since)),
     }
 }
 
-/// The row of the last run: the count is that of callbacks, and the aim is the latency of the other DFSPs.
+/// The row of the last run: the number of callbacks, and the other DFSPs' latency as the objective.
 fn black_hole(runs: &[BlackHoleRun]) -> String {
-    let what = "callbacks to a DFSP that answered nothing for minutes, all delivered once it was back";
+    let what = "callbacks to a DFSP that did not answer for minutes, all delivered after its return";
     let max = GROWTH_PERMILLE_MAX / 10;
     let broken: usize = runs.iter().map(|run| run.violations.len()).sum();
     let delivered: u64 = runs.iter().map(|run| run.callbacks_delivered).sum();
@@ -103,7 +103,7 @@ fn black_hole(runs: &[BlackHoleRun]) -> String {
 
 /// The row of the newest results: how many attacks broke a promise, and how many did in the first run.
 fn attacks(runs: &[AttacksRun]) -> String {
-    let what = "attacks that need no credential, or only one DFSP's, beside honest payments";
+    let what = "attacks with no credential, or with one DFSP's, during honest payments";
     let span = span(runs.iter().map(|run| &run.provenance));
     let Some(newest) = AttacksRun::newest(runs) else {
         return format!("| {what} | 0 | 0 | – | {span} |\n");
@@ -131,7 +131,7 @@ fn span<'a>(runs: impl Iterator<Item = &'a Provenance>) -> String {
     let (mut commits, mut days): (Vec<&str>, Vec<&str>) = (Vec::new(), Vec::new());
     for Provenance { commit, date, .. } in runs {
         let day = date.split('T').next().unwrap_or_default();
-        // A commit that occurs again counts at its last place.
+        // If a commit occurs again, its last place counts.
         commits.retain(|known| known != commit);
         commits.push(commit);
         days.push(day);
@@ -156,7 +156,8 @@ struct MeasuredRun {
     /// For overload: transfers started during the overload.
     pub offered: u64,
     pub transfers: u64,
-    /// Whether no audit found anything. A finding in an audit of growth ends the run, and nothing is recorded.
+    /// Whether the audits of all runs had no finding. A finding in an audit of growth ends the run, and nothing is
+    /// recorded.
     #[serde(default = "yes")]
     pub audits_ok: bool,
     pub aims: Vec<MeasuredAim>,
@@ -172,7 +173,7 @@ struct MeasuredAim {
     pub unit: String,
     pub is_at_least: bool,
     pub goal: f64,
-    /// The measured value; absent if the expected event never occurred.
+    /// The measured value; absent if the expected event did not occur.
     pub median: Option<f64>,
     pub is_reached: bool,
 }
@@ -209,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn commits_and_days_are_told_from_the_first_to_the_last() {
+    fn span_has_first_and_last_commit_and_day() {
         for (runs, text) in [
             (&[][..], "not run yet"),
             (&[("a", "2026-11-21T01:02:03.000Z")], "a, 2026-11-21"),
@@ -230,12 +231,12 @@ mod tests {
     }
 
     #[test]
-    fn violations_say_what_was_tried_after_them() {
+    fn violations_are_printed_with_the_count_since() {
         for (runs, text) in [
             (&[(1_000, 0)][..], "0"),
-            (&[(1_000, 2)], "2, nothing tried since"),
+            (&[(1_000, 2)], "2, not run since"),
             (&[(1_000, 0), (500, 1), (90_000, 0), (919, 0)], "1, none in the 90,919 since"),
-            (&[(1_000, 1), (500, 0), (200, 3)], "4, nothing tried since"),
+            (&[(1_000, 1), (500, 0), (200, 3)], "4, not run since"),
         ] {
             let mut evidence = TrialEvidence::default();
             for (index, (count, violations)) in (0_u64..).zip(runs) {
@@ -248,9 +249,9 @@ mod tests {
         }
     }
 
-    /// A run from before the part was counted does not count for it.
+    /// A run from before the part was counted is left out of the part.
     #[test]
-    fn a_part_counts_by_the_runs_that_counted_it() {
+    fn part_is_counted_from_runs_that_have_its_count() {
         let line = Part { of: "x", detail: "worlds with all", what: "worlds", goal: 20_000 };
         let mut evidence = TrialEvidence::default();
         let run = |commit: &str, from: u64, details: &[(&str, u64)], violations| Run {
@@ -271,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn the_black_hole_has_its_line() {
+    fn black_hole_has_its_row() {
         let mut runs: Vec<BlackHoleRun> = Vec::new();
         assert!(black_hole(&runs).ends_with("| 0 | 0 | others' p99 ≤ +10 % | not run yet |\n"));
         for p99_growth_permille in [45, -231] {
@@ -289,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn attacks_have_a_line_of_the_newest_of_each_and_of_what_the_first_run_found() {
+    fn attacks_row_has_the_newest_results_and_the_first_violations() {
         let mut runs: Vec<AttacksRun> = Vec::new();
         assert!(attacks(&runs).ends_with("| 0 | 0 | – | not run yet |\n"));
         let attack = |name: &str, permille, mib, broken: usize| AttackResult {
@@ -319,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_lab_measured_has_a_line_with_its_aims() {
+    fn measurement_of_the_lab_has_a_row_with_its_objectives() {
         assert_eq!(measured("x", |run| run.offered, &[]), "| x | 0 | 0 | – | not run yet |\n");
         let aim = |name: &str, median, is_reached| MeasuredAim {
             name: name.to_owned(),
@@ -349,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_between_the_markers_changes() {
+    fn update_changes_only_text_between_the_markers() {
         let directory = tempfile::tempdir().unwrap();
         let text = format!("before\n{BEGIN}\nold\n{END}\nafter\n");
         let updated = updated(&text, directory.path()).unwrap();
@@ -360,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_are_read_with_whatever_else_they_have() {
+    fn runs_are_read_with_unknown_members() {
         let directory = tempfile::tempdir().unwrap();
         let read = || Evidence::<MeasuredRun>::read(directory.path(), "overload").unwrap().runs;
         assert_eq!(read(), []);

@@ -1,4 +1,4 @@
-//! Random worlds under the audit of `upesi audit`, record by record, with restores from backups: there is no false
+//! Random worlds under the audit of `upesi audit`, record by record, with restores from backups: without a false
 //! alarm.
 //!
 //! `UPESI_AUDITED_OPERATIONS=50000` runs longer, `UPESI_AUDITED_SEED=7` runs one world.

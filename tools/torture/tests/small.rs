@@ -14,7 +14,7 @@ use upesi_torture::trials::{Judgement, Tables};
 fn reach(name: &str, count: u64, jobs: usize) -> Outcome {
     let trial = trials::named(name).expect("a trial");
     let plan = Plan { from: Some(0), count, jobs, ..Plan::default() };
-    let outcome = run(trial, &plan).expect("there is no report to be read");
+    let outcome = run(trial, &plan).expect("a plan without a report cannot fail");
     assert!(outcome.violations.is_empty(), "{:#?}", outcome.violations);
     assert!(outcome.tally.units() >= count);
     outcome
@@ -78,7 +78,7 @@ fn ten_thousand_flips() {
 
 /// Processes of the command itself judge the tables of archive and store.
 #[test]
-fn flips_in_tables_are_told_or_harmless() {
+fn flips_in_tables_are_detected_or_harmless() {
     let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_torture"));
     let output = command.args(["bit-flips", "--from", "0", "--count", "100"]).output().expect("the command");
     let text = String::from_utf8_lossy(&output.stdout);
@@ -91,7 +91,7 @@ fn flips_in_tables_are_told_or_harmless() {
 
 /// Every other seed with tables also changes their sectors, in all other ways.
 #[test]
-fn changed_sectors_of_tables_are_told_or_harmless() {
+fn changed_sectors_of_tables_are_detected_or_harmless() {
     let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_torture"));
     let output = command.args(["bit-flips", "--from", "8", "--count", "100"]).output().expect("the command");
     let text = String::from_utf8_lossy(&output.stdout);
@@ -102,7 +102,7 @@ fn changed_sectors_of_tables_are_told_or_harmless() {
 /// The file that names the current list of tables returns to its halfway state. The archive's watermark reveals this,
 /// and so does the store's note; without the note nothing would.
 #[test]
-fn a_list_of_tables_that_went_back_is_told() {
+fn outdated_list_of_tables_is_detected() {
     for tables in Tables::ALL {
         let directory = tempfile::tempdir().expect("a directory");
         let [whole, halfway, rotten] = ["whole", "halfway", "rotten"].map(|name| directory.path().join(name));
@@ -155,7 +155,7 @@ fn judge_tables(tables: Tables) {
         std::fs::write(rotten.join(file), bytes).expect("a file");
         detected += u32::from(judged(&rotten) == Some(i32::from(Judgement::Detected.code())));
     }
-    assert!(detected > 0, "{tables:?}: of {files:?} nothing that rotted was told");
+    assert!(detected > 0, "{tables:?}: no damage was detected in {files:?}");
     assert_eq!(judged(&whole), Some(i32::from(Judgement::Harmless.code())), "{tables:?}");
 }
 
@@ -182,7 +182,7 @@ fn a_few_worlds_of_nodes() {
     assert_met(
         &outcome,
         &[
-            ("changes of the node that leads", 4),
+            ("changes of the leader", 4),
             ("times that a node followed", 20),
             ("entries or acknowledgements that were lost", 20),
             ("copies compared at the end", 4),
@@ -192,14 +192,14 @@ fn a_few_worlds_of_nodes() {
 }
 
 #[test]
-fn full_disks_and_room_again() {
+fn full_disks_and_free_space_again() {
     let outcome = reach("disk-full", 300, 2);
     assert_met(&outcome, &[("refused", 50), ("single operations", 5), ("acknowledged", 3_000)]);
 }
 
 /// The table of docs/reliability.md agrees with the evidence.
 #[test]
-fn the_table_is_up_to_date() {
+fn reliability_table_is_up_to_date() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let page = std::fs::read_to_string(root.join("docs/reliability.md")).expect("the page");
     let updated = upesi_torture::table::updated(&page, &root.join("docs/evidence")).expect("evidence");

@@ -147,12 +147,14 @@ impl State {
         if self.crashed { Err(crashed()) } else { Ok(()) }
     }
 
+    /// Creates a directory, if it does not exist.
     pub fn create_directory(&mut self, path: &str) -> io::Result<()> {
         self.begin_atomic(Operation::CreateDirectory)?;
         self.directories.insert(path.to_owned());
         self.finish()
     }
 
+    /// The names of the files in a directory.
     pub fn list(&mut self, directory: &str) -> io::Result<Vec<String>> {
         self.begin_read()?;
         if !self.directories.contains(directory) {
@@ -162,6 +164,7 @@ impl State {
         Ok(inside.map(|path| path[directory.len()..].trim_start_matches('/').to_owned()).collect())
     }
 
+    /// Creates an empty file. Returns its node.
     pub fn create(&mut self, path: &str) -> io::Result<usize> {
         self.begin_atomic(Operation::Create)?;
         if self.names.contains_key(path) {
@@ -177,6 +180,7 @@ impl State {
         Ok(node)
     }
 
+    /// The node of an existing file.
     pub fn open(&self, path: &str) -> io::Result<usize> {
         if self.crashed {
             return Err(crashed());
@@ -184,6 +188,7 @@ impl State {
         self.names.get(path).copied().ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))
     }
 
+    /// Renames a file, replacing another one of the new name.
     pub fn rename(&mut self, from: &str, to: &str) -> io::Result<()> {
         self.begin_atomic(Operation::Rename)?;
         let node = self.open_even_crashed(from)?;
@@ -191,6 +196,7 @@ impl State {
         self.finish()
     }
 
+    /// Removes a file.
     pub fn remove(&mut self, path: &str) -> io::Result<()> {
         self.begin_atomic(Operation::Remove)?;
         self.open_even_crashed(path)?;
@@ -207,6 +213,7 @@ impl State {
         self.pending_names.push(renaming);
     }
 
+    /// Makes the names in a directory durable. After a fault, some or none of them are.
     pub fn sync_directory(&mut self, directory: &str) -> io::Result<()> {
         match self.begin(Operation::SyncDirectory)? {
             Some(Fault::Broken | Fault::Full) => return Err(broken()),
@@ -241,6 +248,7 @@ impl State {
         Err(broken())
     }
 
+    /// Reads a file from an offset. Returns the number of bytes, which may be smaller than the buffer.
     pub fn read(&mut self, node: usize, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
         self.begin_read()?;
         let cached = &self.nodes[node].cached;
@@ -263,6 +271,7 @@ impl State {
         self.names.values().map(|node| self.nodes[*node].cached.len() as u64).sum()
     }
 
+    /// Extends a file by zeros, if the disk has space for them.
     pub fn allocate(&mut self, node: usize, bytes: u64) -> io::Result<()> {
         self.begin_atomic(Operation::Allocate)?;
         self.make_room(node, bytes as usize)?;
@@ -270,6 +279,7 @@ impl State {
         self.finish()
     }
 
+    /// Writes at an offset. After a fault, a part of the bytes may be written.
     pub fn write(&mut self, node: usize, offset: u64, bytes: &[u8]) -> io::Result<()> {
         let fault = self.begin(Operation::Write)?.or_else(|| self.spring(node));
         let offset = offset as usize;
@@ -313,6 +323,7 @@ impl State {
         self.traps.push(Trap { part: part.to_owned(), skip, fault });
     }
 
+    /// Removes all armed faults.
     pub fn clear_faults(&mut self) {
         self.faults.clear();
         self.read_faults.clear();
@@ -333,6 +344,7 @@ impl State {
         Some(self.traps.remove(place).fault)
     }
 
+    /// Makes a file durable. After a fault, some or none of its unsynced data are.
     pub fn sync(&mut self, node: usize) -> io::Result<()> {
         let fault = self.begin(Operation::Sync)?;
         if fault == Some(Fault::Crash) {
@@ -348,6 +360,7 @@ impl State {
         }
     }
 
+    /// The disk after a power loss that kept some unsynced data.
     pub fn after_power_loss(&self, kept: Kept) -> Self {
         let mut next = self.after_kill();
         let mut keeper = Keeper::new(kept);
@@ -364,6 +377,7 @@ impl State {
         next
     }
 
+    /// The disk after its process was killed: the operating system keeps all data.
     pub fn after_kill(&self) -> Self {
         let mut next = self.clone();
         next.crashed = false;
@@ -381,6 +395,7 @@ impl State {
         lies.map(|lie| lie.bytes.clone()).collect()
     }
 
+    /// Empties the cache: reads then return the data of the medium.
     pub fn evict(&mut self) {
         for node in self.nodes.iter_mut().filter(|node| node.pending.is_empty()) {
             node.cached.clone_from(&node.durable);
@@ -391,6 +406,7 @@ impl State {
         self.names.get(path).map(|node| self.nodes[*node].cached.clone())
     }
 
+    /// Changes a file, both in the cache and on the medium.
     pub fn corrupt(&mut self, path: &str, change: impl FnOnce(&mut Vec<u8>)) {
         let node = *self.names.get(path).unwrap_or_else(|| panic!("there is no file {path}"));
         let node = &mut self.nodes[node];
@@ -399,6 +415,7 @@ impl State {
         node.durable = node.cached.clone();
     }
 
+    /// A hash of all names and contents, in the cache and on the medium.
     pub fn fingerprint(&self) -> u64 {
         let mut hash = Fnv(0xcbf2_9ce4_8422_2325);
         for (names, durable) in [(&self.names, false), (&self.durable_names, true)] {

@@ -13,7 +13,6 @@ macro_rules! stored_enum {
     ) => {
         $(#[$enum_doc])*
         #[derive(Clone, Debug, PartialEq, Eq)]
-        #[expect(missing_docs, reason = "fields are named by what they are")]
         pub enum $enum {
             $($(#[$doc])* $name $(($single))? $({ $($(#[$field_doc])* $field: $type),* })?,)*
         }

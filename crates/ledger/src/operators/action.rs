@@ -29,7 +29,6 @@ macro_rules! actions {
     ($($(#[$doc:meta])* $name:ident = $number:literal $text:literal $area:ident $second:ident;)*) => {
         /// The kind of an operator's change. Roles permit actions, and some actions need a second person.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-        #[expect(missing_docs, reason = "the names say it")]
         pub enum AdminAction { $($(#[$doc])* $name = $number),* }
 
         impl AdminAction {

@@ -16,7 +16,6 @@ use crate::settlement::model::{Delay, Granularity, Interchange};
 
 /// The reason why an operator's command was rejected.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the fields are named by what they are")]
 pub enum AdminRefusal {
     /// There is no such participant.
     ParticipantUnknown { name: FspId },

@@ -39,6 +39,7 @@ pub(super) struct ArchiveComparison {
 }
 
 impl ArchiveComparison {
+    /// A comparison that is left out, with the reason.
     pub fn left_out(directory: &Path, why: &str) -> Self {
         let result = ArchiveResult { left_out: Some(why.to_owned()), ..ArchiveResult::default() };
         let first_seq = first_seq_of(&directory.join(ARCHIVE)).unwrap_or(0);

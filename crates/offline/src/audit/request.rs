@@ -14,6 +14,7 @@ pub(super) struct Request<'a> {
 }
 
 impl<'a> Request<'a> {
+    /// The request of a transfer, from the payload in the journal.
     pub fn of(transfer: &'a Transfer, payload: Payload<'a>) -> Self {
         Self {
             transfer,

@@ -144,6 +144,7 @@ impl Manifest {
         self.by_path.get(path).map(|index| &self.files[*index])
     }
 
+    /// Removes the manifest. The directory is then no longer a backup.
     pub fn remove(backup: &Path) -> io::Result<()> {
         remove_if_there(&backup.join(MANIFEST))?;
         durable::sync_directory(backup)

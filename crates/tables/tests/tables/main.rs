@@ -1,5 +1,4 @@
 //! Archive, store and the boundary to the LSM library, on disk.
-#![allow(missing_docs)]
 
 mod archive {
     mod contract;

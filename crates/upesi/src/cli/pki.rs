@@ -507,6 +507,7 @@ pub(super) struct Simulated {
 }
 
 impl Simulated {
+    /// Opens the directory of a trial.
     pub fn open(directory: &Path) -> Result<Self, Failure> {
         let trial = Trial::open(directory).map_err(failure)?;
         let names = trial.dfsps().iter().filter_map(|(name, _)| FspId::parse(name)).collect();

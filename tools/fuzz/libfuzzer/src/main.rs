@@ -1,7 +1,8 @@
-//! Runs one target of `tools/fuzz`, which `UPESI_FUZZ_TARGET` names, under libFuzzer. `make fuzz` runs all targets.
+//! Runs one target of `tools/fuzz` under libFuzzer; the variable `UPESI_FUZZ_TARGET` names it. `make fuzz` runs all
+//! targets.
 //!
-//! `UPESI_FUZZ_SEEDS` names a folder. Before libFuzzer reads it, the target's own seeds are written there, and the
-//! words in them as a dictionary beside it.
+//! `UPESI_FUZZ_SEEDS` names a folder. Before libFuzzer reads it, the target's own seeds are written to it, and the
+//! words in them to a dictionary beside it.
 #![no_main]
 
 use std::path::Path;
@@ -14,7 +15,7 @@ static TARGET: OnceLock<fn(&[u8])> = OnceLock::new();
 fn choose() {
     let name = std::env::var("UPESI_FUZZ_TARGET").unwrap_or_default();
     let Some(target) = upesi_fuzz::target(&name) else {
-        panic!("set UPESI_FUZZ_TARGET to a target of tools/fuzz; {name:?} is none");
+        panic!("set UPESI_FUZZ_TARGET to a target of tools/fuzz; {name:?} is not a target");
     };
     TARGET.get_or_init(|| target.run);
     let Some(folder) = std::env::var_os("UPESI_FUZZ_SEEDS") else { return };

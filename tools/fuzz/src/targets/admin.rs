@@ -37,7 +37,7 @@ thread_local! {
     static HUB: RefCell<Option<Hub>> = const { RefCell::new(None) };
 }
 
-/// Sends a request as it comes over the wire, to a hub in the state that earlier requests left.
+/// Sends a request in its form on the wire, to a hub in the state after earlier requests.
 pub(crate) fn admin(input: &[u8]) {
     HUB.with_borrow_mut(|hub| {
         hub.take_if(|hub| hub.requests >= REQUESTS_PER_HUB);
@@ -68,7 +68,7 @@ impl Hub {
         hub
     }
 
-    /// Sends an operator's request. Returns the status of the answer; `None` if it is not a request.
+    /// Sends an operator's request. Returns the status of the response; `None` if the input is not a request.
     pub(crate) fn ask(&mut self, request: &[u8]) -> Option<StatusCode> {
         let (parts, body) = edge::split(request)?;
         let request = Request::from_parts(parts, Bytes::copy_from_slice(body));
@@ -86,7 +86,7 @@ impl Hub {
         }
     }
 
-    /// The state and the records that led to it, as they are stored.
+    /// The state and the records that led to it, in their stored form.
     pub(crate) fn stored(self) -> (Vec<u8>, Vec<Vec<u8>>) {
         let snapshot = self.handle.read(|ledger| {
             let mut bytes = Vec::new();

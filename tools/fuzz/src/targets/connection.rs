@@ -2,7 +2,7 @@
 //!
 //! An input is a story. Its first byte describes the connection and its end, and the number of steps that follow. Each
 //! step is a piece of the bytes on the wire, time that passes, or an order to finish. The rest of the input is the
-//! wire. There is no socket, no clock and no other thread, so that a story has only one course, and a connection that
+//! wire. The target uses no socket, no clock and no other thread. So a story has only one course, and a connection that
 //! would wait forever is detected.
 
 mod calls;
@@ -42,24 +42,25 @@ pub(crate) const STRETCHED: u8 = 0x80;
 /// See [`STRETCHED`].
 const STRETCH: u8 = b'~';
 
-/// A step up to this one is a piece of that many bytes plus one, …
+/// A step up to this value is a piece of that many bytes plus one.
 const PIECE_STEP_MAX: u8 = 0xEF;
-/// … this one is an order to finish, and those between are this many checks of the supervisor.
+/// This step is an order to finish. The steps between the two are this many checks of the supervisor.
 pub(crate) const FINISH: u8 = 0xFF;
 
 const STEPS_MAX: usize = 64;
 const STRETCH_TIMES: usize = 1000;
 const WIRE_BYTES_MAX: usize = 48 * 1024;
-/// Maximum length of a body that is handed on.
+/// Maximum length of a body that reaches the service.
 const BODY_BYTES_MAX: usize = 1024;
-/// More than the longest answer, a part of the page of documents. So only the service keeps a connection waiting.
+/// More than the longest response, which is a part of the page of documents. So a connection only waits for the
+/// service.
 const PIPE_BYTES: usize = 4 * 1024 * 1024;
-/// Number of supervisor checks in which all time limits together pass.
+/// Number of supervisor checks until all time limits together have passed.
 const SILENCE: usize = 32;
 /// Number of stories after which the gateway's background tasks are run.
 const STORIES_PER_TURN: u32 = 64;
 
-/// The shortest possible limits, or nearly.
+/// The shortest possible limits, or nearly the shortest.
 pub(super) const LIMITS: Limits = Limits {
     streams_per_connection_max: 4,
     head_bytes_max: 8 * 1024,
@@ -91,7 +92,7 @@ struct Story {
 }
 
 impl Story {
-    /// `None` if there are fewer steps than declared.
+    /// Reads an input; `None` if it has fewer steps than declared.
     fn read(input: &[u8]) -> Option<Self> {
         let (&first, rest) = input.split_first()?;
         let (steps, wire) = rest.split_at_checked(usize::from(first & STEPS))?;
@@ -172,7 +173,7 @@ impl Edge {
         let calls = Calls::default();
         let config = GatewayConfig {
             body_bytes_max,
-            // Durations must not matter.
+            // Durations must not affect the outcome.
             admission: AdmissionSettings {
                 delay_target: Duration::ZERO,
                 refusal_hold: Duration::ZERO,
@@ -180,7 +181,7 @@ impl Edge {
             },
             ..GatewayConfig::default()
         };
-        // A stopped engine answers at once that it is not running, so that nothing waits for another thread.
+        // A stopped engine reports at once that it is not running, so that no request waits for another thread.
         let (ended, engine, _directory) = super::start();
         ended.shutdown();
         let handlers = (Transfers::new(engine.clone()), TakesAll);
@@ -211,12 +212,12 @@ impl Edge {
     /// Runs a story and judges the bytes that the peer received. Returns these and the gateway's requests.
     fn live(&self, story: &Story) -> (Vec<u8>, Vec<Call>) {
         let _runtime = self.runtime.enter();
-        // Leftovers of a story that broke.
+        // Remove the calls of a story that panicked.
         self.service.calls.take();
         let received = story.live(&self.service);
         let calls = self.service.calls.take();
         let checked = if story.is_over_cap {
-            assert!(calls.is_empty(), "a request on a connection over the cap is handed on");
+            assert!(calls.is_empty(), "a request on a connection above the limit reached the service");
             let refusal =
                 Due { status: 503, is_head_only: story.begins_with_head(), has_error: true, is_last: true };
             check(&received, &[refusal], false)
@@ -248,14 +249,18 @@ impl Handler for TakesAll {
     }
 
     async fn handle(&self, request: Request) -> Result<Accepted, SyncError> {
-        assert!(request.body.len() <= BODY_BYTES_MAX, "a body of {} bytes is handed on", request.body.len());
+        assert!(
+            request.body.len() <= BODY_BYTES_MAX,
+            "a body of {} bytes reached the service",
+            request.body.len()
+        );
         Ok(Accepted)
     }
 }
 
 // A connection and its peer on one thread, turn by turn: neither has a turn while it waits for the other.
 
-/// Number of turns after which the two are assumed to keep each other busy without progress.
+/// Number of turns after which the two must have made progress.
 const TURNS_MAX: usize = 100_000;
 const READ_BYTES: usize = 4096;
 
@@ -298,7 +303,7 @@ impl<F: Future<Output = ()>> Exchange<F> {
                 Poll::Ready(Ok(length)) => rest = &rest[length..],
                 // The connection has ended.
                 Poll::Ready(Err(_)) => break,
-                Poll::Pending => panic!("the pipe is full of what is not read"),
+                Poll::Pending => panic!("the pipe is full, because the connection does not read"),
             }
         }
         self.settle();
@@ -318,7 +323,7 @@ impl<F: Future<Output = ()>> Exchange<F> {
                 return;
             }
         }
-        panic!("the connection is woken again and again, and nothing comes of it");
+        panic!("the connection is woken again and again without progress");
     }
 
     /// Lets all time limits pass, after which the connection must have ended. A service that waits for a body is busy,
@@ -329,7 +334,7 @@ impl<F: Future<Output = ()>> Exchange<F> {
             self.settle();
         }
         let is_let_go = self.has_ended() || is_busy();
-        assert!(is_let_go, "the peer is silent, its time has passed, and its connection is kept");
+        assert!(is_let_go, "the peer is silent and its time has passed, but its connection is kept");
     }
 
     const fn has_ended(&self) -> bool {
@@ -342,7 +347,7 @@ impl<F: Future<Output = ()>> Exchange<F> {
         let closed = Pin::new(&mut self.peer).poll_shutdown(&mut context);
         assert!(closed.is_ready(), "a pipe is closed at once");
         self.settle();
-        assert!(self.has_ended(), "the peer has ended, and its connection is kept");
+        assert!(self.has_ended(), "the peer has ended, but its connection is kept");
         self.received
     }
 
@@ -375,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn the_seeds_get_every_kind_of_answer() {
+    fn seeds_get_every_kind_of_answer() {
         let mut edge = Edge::open(BODY_BYTES_MAX);
         let mut answers = String::new();
         for seed in seeds::connections() {
@@ -401,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn a_story_is_read_as_it_is_written() {
+    fn story_is_read_as_it_is_written() {
         let story =
             Story::read(&[OVER_CAP | STRETCHED | 2, 7, FINISH, b'a', STRETCH, b'b']).expect("a story");
         assert!(story.is_over_cap && !story.falls_silent);
@@ -413,15 +418,18 @@ mod tests {
     }
 
     #[test]
-    fn a_body_over_the_limit_that_is_handed_on_is_found() {
+    fn body_over_the_limit_that_reaches_the_service_is_found() {
         let request = seeds::quote_of(BODY_BYTES_MAX + 1);
         let story = Story::read(&[&[0_u8][..], &request].concat()).expect("a story");
         assert!(!breaks(&mut Edge::open(BODY_BYTES_MAX), &story), "it is refused");
-        assert!(breaks(&mut Edge::open(BODY_BYTES_MAX + 1), &story), "it is handed on, and nobody notices");
+        assert!(
+            breaks(&mut Edge::open(BODY_BYTES_MAX + 1), &story),
+            "the body reaches the service, and the target must detect it"
+        );
     }
 
     #[test]
-    fn a_connection_that_outlives_its_peer_is_found() {
+    fn connection_that_outlives_its_peer_is_found() {
         let (peer, _stream) = tokio::io::duplex(PIPE_BYTES);
         let ending = catch_unwind(AssertUnwindSafe(|| Exchange::begin(pending(), peer).end()));
         assert!(ending.is_err(), "it is taken for ended");

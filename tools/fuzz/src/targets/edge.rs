@@ -17,7 +17,7 @@ use upesi_types::{Amount, Currency, FspId, Timestamp, TransferId};
 
 use super::{Refusals, assert_can_be_told, assert_valid_refusal, chosen};
 
-/// The time at which requests arrive.
+/// The arrival time of requests.
 pub(super) const NOW: &str = "2031-04-01T12:00:00.000Z";
 
 /// The first bytes of a connection that a load balancer forwards.
@@ -26,7 +26,7 @@ pub(crate) fn proxy_header(input: &[u8]) {
     while let Ok(ProxyHeader::Needs(bytes)) = ProxyHeader::read(&input[..length]) {
         assert!(bytes > 0, "at {length}");
         length += bytes;
-        assert!(length <= PROXY_HEADER_BYTES_MAX, "it is read without end");
+        assert!(length <= PROXY_HEADER_BYTES_MAX, "the header is read without end");
         if length > input.len() {
             return;
         }
@@ -34,7 +34,10 @@ pub(crate) fn proxy_header(input: &[u8]) {
     if let Ok(ProxyHeader::Whole(source)) = ProxyHeader::read(&input[..length]) {
         assert_eq!(ProxyHeader::read(&input[..length]), Ok(ProxyHeader::Whole(source)));
         let more = [&input[..length], b"\n"].concat();
-        assert!(ProxyHeader::read(&more).is_err(), "it ends where its text says, and nothing else is of it");
+        assert!(
+            ProxyHeader::read(&more).is_err(),
+            "the header has the declared length, and further bytes do not belong to it"
+        );
     }
 }
 
@@ -60,7 +63,7 @@ pub(super) fn read(parts: &Parts, body: Bytes) -> Result<Request, SyncError> {
     read_request(parts, body, &GatewayConfig::default(), &TrustEveryone, || now.into())
 }
 
-/// A whole request about anything except transfers, read as far as it is before it is forwarded.
+/// A whole request about anything except transfers, read until it would be forwarded.
 pub(crate) fn messages(input: &[u8]) {
     let Some((parts, body)) = split(input) else { return };
     let route = match Route::resolve(Method::parse(parts.method.as_str()), parts.uri.path()) {
@@ -96,7 +99,7 @@ pub(super) fn split(input: &[u8]) -> Option<(Parts, &[u8])> {
     Some((request.body(()).ok()?.into_parts().0, &input[length..]))
 }
 
-/// A header block, checked as requests of all methods, for the resource that it names and for any other.
+/// A header block. It is checked for requests of all methods, for the resource that it names and for any other.
 pub(crate) fn headers(input: &[u8]) {
     let (rules, mut judged) = (HeaderRules::default(), Refusals::default());
     let any = chosen(Resource::ALL, input);
@@ -113,7 +116,8 @@ pub(crate) fn headers(input: &[u8]) {
     if let Ok(map) = header_block::from_block(&Bytes::copy_from_slice(input)) {
         let mut written = Vec::new();
         header_block::to_block(&map, &mut written);
-        let read = header_block::from_block(&Bytes::from(written.clone())).expect("what was written is read");
+        let read =
+            header_block::from_block(&Bytes::from(written.clone())).expect("a written block can be read");
         let mut again = Vec::new();
         header_block::to_block(&read, &mut again);
         assert_eq!(written, again);
@@ -148,14 +152,18 @@ pub(crate) fn routes(input: &[u8]) {
     }
 }
 
-/// One body, read as that of every kind of request, and as an error about one resource.
+/// One body, read as the body of every kind of request, and as an error about one resource.
 pub(crate) fn bodies(input: &[u8]) {
     let mut judged = Refusals::default();
     refusals(input, &[chosen(Resource::ALL, input)]).for_each(|refusal| judged.judge(refusal));
     if let Ok(query) = std::str::from_utf8(input) {
         judged.judge(parse_authorization_query(query).err());
     }
-    assert_eq!(fingerprint(&[b"\n ", input].concat()), fingerprint(input), "white space does not count");
+    assert_eq!(
+        fingerprint(&[b"\n ", input].concat()),
+        fingerprint(input),
+        "white space does not change the fingerprint"
+    );
 }
 
 /// Numbers, times, names.
@@ -172,7 +180,7 @@ pub(crate) fn amounts(input: &[u8]) {
         assert_eq!(TransferId::parse(&id.to_string()), Some(id));
         assert_eq!(TransferId::from_bytes(&id.to_bytes()), Some(id));
     }
-    // Times beyond the last representable one are replaced by that one.
+    // Times beyond the last representable one are replaced by it.
     let counted = |at: &Timestamp| at.as_ns() < i64::MAX;
     if let Some(at) = Timestamp::parse_iso(text).filter(counted) {
         assert_eq!(Timestamp::parse_iso(&at.to_string()).map(Timestamp::as_ms), Some(at.as_ms()), "{text}");
@@ -188,7 +196,7 @@ pub(crate) fn amounts(input: &[u8]) {
     }
 }
 
-/// A packet as in a body, and a transaction to be put into one.
+/// A packet as in a body, and a transaction for a packet.
 pub(crate) fn ilp_packet(input: &[u8]) {
     let Ok(text) = std::str::from_utf8(input) else { return };
     let _refused_or_decoded = ilp::decode_transaction(text);

@@ -1,7 +1,7 @@
 //! HTTP/2 connections: frames in pieces, through the server's own loop and through the client's.
 //!
-//! An input consists of frames in short form: kind, flags, stream and length, one byte each, then the payload. Its
-//! first byte describes how they arrive.
+//! An input consists of frames in a short form: kind, flags, stream and length, one byte each, then the payload. Its
+//! first byte describes their arrival.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -24,7 +24,7 @@ use super::connection::Exchange;
 
 /// Bits of the first byte: the frames come in pieces of seven times this many bytes, or in one piece if zero.
 pub(crate) const PIECES: u8 = 0x0F;
-/// The hub is ordered to finish before the last piece.
+/// The hub receives the order to finish before the last piece.
 pub(crate) const FINISH: u8 = 0x10;
 /// The peer is silent at the end, before it ends its side.
 pub(crate) const FALLS_SILENT: u8 = 0x20;
@@ -52,7 +52,7 @@ const END_STREAM: u8 = 1;
 
 const LIMITS: Limits = Limits { connections_max: 4, ..connection::LIMITS };
 
-/// Frames as they are on the wire.
+/// Frames in their form on the wire.
 struct Frames {
     how: u8,
     wire: Vec<u8>,
@@ -63,9 +63,9 @@ struct Frames {
 #[derive(Default)]
 struct Streams {
     are_unknown: bool,
-    /// Streams of any frame: these may be reset.
+    /// Streams of any frame. The hub may reset these.
     named: BTreeSet<u32>,
-    /// Streams of frames that start a head: these may be answered.
+    /// Streams of frames that start a head. The hub may answer these.
     opened: BTreeSet<u32>,
 }
 
@@ -127,7 +127,7 @@ impl Service for Echo {
             Ok(body) => (StatusCode::OK, body),
             Err(_) => (StatusCode::BAD_REQUEST, Bytes::new()),
         };
-        assert!(body.len() <= BODY_BYTES_MAX, "a body of {} bytes is handed on", body.len());
+        assert!(body.len() <= BODY_BYTES_MAX, "a body of {} bytes reached the service", body.len());
         answer(status, body)
     }
 
@@ -199,7 +199,7 @@ fn check(mut received: &[u8], streams: &Streams) -> Result<(), String> {
             && !streams.are_unknown
             && !of_peer.contains(&stream)
         {
-            return Err(format!("a frame of kind {kind} is of stream {stream}, which nobody opened"));
+            return Err(format!("a frame of kind {kind} is of stream {stream}, which the peer did not open"));
         }
         if matches!(kind, DATA | HEADERS) && ended.contains(&stream) {
             return Err(format!("a frame of kind {kind} follows the end of stream {stream}"));
@@ -232,7 +232,7 @@ pub(crate) fn answers(input: &[u8]) {
                     peer.write_all(piece).await?;
                     tokio::task::yield_now().await;
                 }
-                // It reads no more, and keeps its side open.
+                // The peer sends the end of its output, but keeps its input open.
                 peer.shutdown().await
             };
             let (answer, _sent) = tokio::join!(exchange_http2(stream, request, deadline, &config), sending);
@@ -242,10 +242,10 @@ pub(crate) fn answers(input: &[u8]) {
     match ended {
         Ok(Ok(answer)) => {
             assert!(answer.body.len() <= BODY_BYTES_MAX, "an answer of {} bytes", answer.body.len());
-            assert!(!answer.status.is_informational(), "{} is no answer", answer.status);
+            assert!(!answer.status.is_informational(), "{} is not an answer", answer.status);
         }
         Ok(Err(Unanswered::Failed)) => {}
-        Ok(Err(Unanswered::Late)) => panic!("the peer has ended, and the hub waits"),
+        Ok(Err(Unanswered::Late)) => panic!("the peer has ended, but the hub waits"),
         Err(error) => panic!("a pipe cannot be written: {error}"),
     }
 }
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_hub_must_not_send_is_found() {
+    fn forbidden_frames_of_the_hub_are_found() {
         let of = |stream| Streams {
             are_unknown: false,
             named: BTreeSet::from([stream]),

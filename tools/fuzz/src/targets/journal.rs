@@ -11,15 +11,15 @@ use upesi_journal::{
 use upesi_ledger::codec::{Decoder, Encoder};
 use upesi_ledger::{Ledger, LedgerConfig, Record, Stored as _, Transfer};
 
-/// With fewer changed bits than this, a frame never looks like an unfinished write (see `frame.rs` of the journal).
+/// A frame with fewer changed bits than this never looks like an unfinished write (see `frame.rs` of the journal).
 const ROT_BITS_MAX: u32 = 8;
 
 thread_local! {
-    /// A finished journal and its files. Copying it costs less than making it again.
+    /// A finished journal and its files. A copy costs less than a new one.
     static JOURNAL: RefCell<Option<(Script, SimDisk, Vec<String>)>> = const { RefCell::new(None) };
 }
 
-/// The input changes bytes of a whole journal: four bytes for each change, which are file, place (16 bits) and value.
+/// The input changes bytes of a whole journal. Each change has four bytes: file, place (16 bits) and value.
 pub(crate) fn journal(input: &[u8]) {
     JOURNAL.with_borrow_mut(|made| {
         let (script, disk, files) = made.get_or_insert_with(|| {
@@ -43,17 +43,18 @@ pub(crate) fn journal(input: &[u8]) {
         }
         match verify(dynamic(&rotten)) {
             Ok(recovered) => {
-                // Enough changed bytes can look like an unfinished write. Everything before it must be as it was
-                // written.
+                // Enough changed bytes can look like an unfinished write. Everything before it must be unchanged.
                 assert!(recovered.last_seq <= script.last_seq());
                 assert!(
                     changed_bits >= ROT_BITS_MAX || recovered.last_seq == script.last_seq(),
                     "{changed_bits} bits cost the records from {} on",
                     recovered.last_seq + 1
                 );
-                assert_eq!(script.read(&rotten).expect("reads what was verified"), recovered.last_seq);
+                assert_eq!(script.read(&rotten).expect("a verified journal can be read"), recovered.last_seq);
             }
-            Err(JournalError::Damaged { .. }) => assert!(changed_bits > 0, "a whole journal is refused"),
+            Err(JournalError::Damaged { .. }) => {
+                assert!(changed_bits > 0, "an undamaged journal is rejected")
+            }
             Err(error) => panic!("{error}"),
         }
     });
@@ -93,7 +94,7 @@ pub(crate) fn segment(input: &[u8]) {
     assert_eq!((found.first_seq, found.last_seq), (first_seq, first_seq + records.len() as u64 - 1));
     assert!(records.is_sorted_by(|one, next| one.0 < next.0), "time does not increase");
     // A valid journal can be continued, and its content does not change.
-    let opened = open(dynamic(&disk), Options::default()).expect("what was verified is opened");
+    let opened = open(dynamic(&disk), Options::default()).expect("a verified journal can be opened");
     assert_eq!(opened.recovered, found);
     assert!(self::records(&disk, first_seq) == records, "opening changed a record");
 }
@@ -102,7 +103,7 @@ pub(crate) fn segment(input: &[u8]) {
 fn records(disk: &SimDisk, first_seq: u64) -> Vec<(i64, Vec<u8>)> {
     let mut reader = Reader::new(dynamic(disk), first_seq);
     let mut records = Vec::new();
-    while let Some(record) = reader.next_record(END).expect("reads what was verified") {
+    while let Some(record) = reader.next_record(END).expect("a verified journal can be read") {
         records.push((record.time_ns, record.bytes.to_vec()));
     }
     records
@@ -166,7 +167,7 @@ pub(crate) fn snapshot_file(input: &[u8]) {
     match store.read(seq) {
         Ok(snapshot) => {
             assert_eq!((snapshot.seq, snapshot.time_ns as u64), (seq, u64_at(&bytes, 24)));
-            assert!(snapshot.bytes == bytes[HEADER_BYTES..], "not what the file holds");
+            assert!(snapshot.bytes == bytes[HEADER_BYTES..], "the snapshot differs from the file");
             assert_eq!(latest.snapshot, Some(snapshot));
         }
         Err(JournalError::Damaged { .. }) => {
@@ -192,7 +193,7 @@ pub(crate) fn ledger_snapshot(input: &[u8]) {
     let read = Ledger::decode_snapshot(&written, LedgerConfig::default()).expect("its own snapshot");
     let mut again = Vec::new();
     read.encode_snapshot(&mut again);
-    assert!(written == again, "a snapshot is not what its own state writes");
+    assert!(written == again, "a snapshot differs from the output of its own state");
 }
 
 pub(crate) fn archived_transfer(input: &[u8]) {
@@ -208,6 +209,6 @@ pub(crate) fn archived_transfer(input: &[u8]) {
 pub(crate) fn store_record(input: &[u8]) {
     let Some(changes) = upesi_tables::store::read_record(input) else { return };
     let written = upesi_tables::store::write_record(&changes);
-    assert!(written.len() <= input.len(), "more is understood than is there");
+    assert!(written.len() <= input.len(), "the encoding is longer than the input");
     assert_eq!(upesi_tables::store::read_record(&written), Some(changes));
 }

@@ -31,7 +31,7 @@ fn assert_can_be_told(error: &ErrorInformation) {
     assert_eq!(read, Ok((error.code, error.description.clone())));
 }
 
-/// Judges each rejection once, because most readers of one input reject it in the same words.
+/// Judges each rejection once, because most readers reject an input with the same words.
 #[derive(Default)]
 struct Refusals(Vec<SyncError>);
 
@@ -43,7 +43,7 @@ impl Refusals {
     }
 }
 
-/// One of several checks of an input, if all of them together would multiply the cost.
+/// One of several checks of an input. All of them together would take too much time.
 fn chosen<T: Copy>(all: &[T], input: &[u8]) -> T {
     all[input.len() % all.len()]
 }
@@ -63,7 +63,7 @@ fn start() -> (Engine, EngineHandle, TempDir) {
     (engine, handle, directory)
 }
 
-/// A place where files need no disk, if there is one.
+/// A directory in memory, if the system has one.
 fn memory() -> std::path::PathBuf {
     let memory = std::path::Path::new("/dev/shm");
     if memory.is_dir() { memory.to_path_buf() } else { std::env::temp_dir() }

@@ -36,13 +36,13 @@ fn batch(body: &[u8]) {
     assert_eq!(outcomes.len(), entries.len(), "one outcome for each entry");
     for (entry, outcome) in entries.iter().zip(&outcomes) {
         match outcome {
-            Ok(()) => assert!(may_name(body, &entry.id), "registered, and not named: {entry:?}"),
+            Ok(()) => assert!(may_name(body, &entry.id), "registered, but not named: {entry:?}"),
             Err(error) => assert_can_be_told(error),
         }
     }
     // The result of an entry does not depend on its place.
     entries.reverse();
-    let mut reversed = read_batch(body, &entries).expect("what was understood is understood");
+    let mut reversed = read_batch(body, &entries).expect("a parsed answer can be parsed again");
     reversed.reverse();
     assert_eq!(reversed, outcomes);
 }
@@ -120,19 +120,19 @@ mod tests {
     }
 
     #[test]
-    fn no_more_owners_are_looked_at_than_there_may_be() {
+    fn owners_above_the_limit_are_not_read() {
         let body = answer("a", OWNERS_MAX + 1);
         oracle(body.as_bytes());
         assert_eq!(read_owners(body.as_bytes()).map(|owners| owners.len()), Ok(OWNERS_MAX));
     }
 
     #[test]
-    fn what_is_planted_is_found() {
+    fn planted_mistakes_are_found() {
         let body = answer("green", 1) + &answer("blue", 1);
         let owner = |name| Owner { fsp: FspId::parse(name).expect("a name"), currency: None, sub_id: None };
         assert!(stand_in_order(body.as_bytes(), &[owner("green"), owner("blue")]));
         assert!(!stand_in_order(body.as_bytes(), &[owner("blue"), owner("green")]), "another order");
-        assert!(!stand_in_order(body.as_bytes(), &[owner("red")]), "nobody named it");
+        assert!(!stand_in_order(body.as_bytes(), &[owner("red")]), "the answer does not name it");
         assert!(may_name(body.as_bytes(), "green") && !may_name(body.as_bytes(), "red"));
     }
 

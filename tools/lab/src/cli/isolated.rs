@@ -43,6 +43,7 @@ pub struct IsolatedArguments {
     pub json: bool,
 }
 
+/// Measures the stage, and prints the figures. Fails with 1 if they are not valid.
 pub fn run(arguments: &IsolatedArguments) -> Outcome {
     let out = arguments.out.as_ref();
     create(out.map(PathBuf::as_path))?;
@@ -64,7 +65,7 @@ pub fn run(arguments: &IsolatedArguments) -> Outcome {
     }
 }
 
-/// Parses words as texts, and numbers, true and false as such.
+/// Parses KEY=VALUE. Numbers, true and false become values of their type; anything else is a text.
 fn key_value(text: &str) -> Result<(String, Node), String> {
     let (key, value) = text.split_once('=').ok_or("give KEY=VALUE")?;
     let (mut table, mistakes) = Node::parse(&format!("v = {value}"));
@@ -117,6 +118,7 @@ pub struct RecordArguments {
     pub seed: u64,
 }
 
+/// Writes the stream to a file. Fails if there is nothing to record.
 pub fn record(arguments: &RecordArguments) -> Outcome {
     let (stream, skipped) = make(arguments).map_err(|error| Failure::new(stream_exit(&error), error))?;
     if stream.messages.is_empty() {
@@ -191,7 +193,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_are_what_they_look_like() {
+    fn key_value_gets_its_type_from_the_text() {
         for (text, value) in [
             ("batch=10", Value::Integer(10)),
             ("batch=natural", Value::Text("natural".to_owned())),

@@ -1,4 +1,4 @@
-//! Shows the messages of simulated DFSPs as an engineer would want to read them.
+//! Prints the messages of simulated DFSPs for an engineer who follows a payment.
 
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
@@ -6,19 +6,19 @@ use std::time::{Duration, Instant};
 use upesi_http::Bytes;
 use upesi_sim::{Direction, SeenMessage};
 
-/// Headers that tell the story; the others are on the wire as well.
+/// The headers that are shown. Messages have others, too.
 const SHOWN: [&str; 4] = ["fspiop-source", "fspiop-destination", "content-type", "traceparent"];
-/// Longest value that is shown whole, where values are shortened.
+/// Maximum length of a value, if values are shortened.
 const VALUE_CHARS_MAX: usize = 90;
-/// After such a silence times count anew.
+/// After this silence, times are counted from zero again.
 const SILENCE: Duration = Duration::from_secs(1);
 
-/// Tells messages one after the other: numbered, with the time since the first, below a heading for each resource.
+/// Prints numbered messages, each with the time since the first, below a heading for each resource.
 #[derive(Debug)]
 pub struct Teller {
     value_chars_max: usize,
     number: usize,
-    /// When the exchange began that the last message belongs to, and when that message was.
+    /// Time of the first message of the current exchange, and time of the last message.
     began: Option<(Instant, Instant)>,
     heading: &'static str,
     body_before: Bytes,
@@ -30,7 +30,7 @@ impl Teller {
         Self::with(VALUE_CHARS_MAX)
     }
 
-    /// Shows everything of the bodies, so that it can be copied.
+    /// Shows whole bodies, so that they can be copied.
     pub fn verbatim() -> Self {
         Self::with(usize::MAX)
     }
@@ -39,7 +39,7 @@ impl Teller {
         Self { value_chars_max, number: 0, began: None, heading: "", body_before: Bytes::new() }
     }
 
-    /// Puts messages into the order in which they were sent, and tells them.
+    /// Sorts messages by the time at which they were sent, and returns their text.
     pub fn tell(&mut self, messages: &mut [SeenMessage]) -> String {
         messages.sort_by_key(|message| message.at);
         messages.iter().map(|message| self.tell_one(message)).collect()
@@ -103,14 +103,14 @@ impl Teller {
     }
 }
 
-/// What the messages about a resource are for.
+/// The purpose of the messages about a resource.
 fn heading(path: &str) -> &'static str {
     match path.split('/').nth(1) {
         Some("participants") => "Registration: a DFSP registers the party in the hub's directory",
         Some("parties") => {
-            "Discovery: who has this number? The directory knows the DFSP, and the DFSP knows the name"
+            "Discovery: the directory names the DFSP of this number, and the DFSP names the party"
         }
-        Some("quotes") => "Agreement: what does it cost? The payee's DFSP sets the terms and a condition",
+        Some("quotes") => "Agreement: the payee's DFSP sets the cost, the other terms and a condition",
         Some("transfers") => {
             "Transfer: the hub reserves the payer's cover, and the fulfilment moves the money"
         }
@@ -118,7 +118,7 @@ fn heading(path: &str) -> &'static str {
     }
 }
 
-/// Milliseconds with two decimals, without rounding up.
+/// Milliseconds with two decimals, rounded down.
 pub fn millis(duration: Duration) -> String {
     let us = duration.as_micros();
     format!("{}.{:02}", us / 1000, us % 1000 / 10)
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_are_told_in_order_with_their_members() {
+    fn messages_are_printed_in_order_with_their_members() {
         let start = Instant::now();
         let later = |us| start + Duration::from_micros(us);
         let quote = r#"{"amount":{"amount":"2","currency":"KES"},"quoteId":"a"}"#;
@@ -158,7 +158,7 @@ mod tests {
             message(later(999), Direction::Received, "/quotes", quote),
         ];
         let expected = concat!(
-            "  Agreement: what does it cost? The payee's DFSP sets the terms and a condition\n",
+            "  Agreement: the payee's DFSP sets the cost, the other terms and a condition\n",
             "\n",
             "   1.    0.00 ms  dfsp-1 ──▶ hub   POST /quotes   ◀ 202\n",
             "       fspiop-source: dfsp-1\n",
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_silence_begins_an_exchange_and_numbers_go_on() {
+    fn silence_starts_the_time_again_and_keeps_the_numbering() {
         let start = Instant::now();
         let long = format!(r#"{{"ilpPacket":"{}"}}"#, "A".repeat(500));
         let mut teller = Teller::verbatim();

@@ -21,7 +21,7 @@ pub struct LabMetricsArguments {
 /// Name, help text, and location in `result.json`.
 const METRICS: [(&str, &str, &str); 8] = [
     ("upesi_lab_run_valid", "1 if the run is a valid measurement of the hub", "/validity/valid"),
-    ("upesi_lab_audit_holds", "1 if the hub's books equal those of the DFSPs", "/audit/ok"),
+    ("upesi_lab_audit_holds", "1 if the hub's books equal the DFSPs' books", "/audit/ok"),
     ("upesi_lab_throughput_per_second", "Operations per second", "/throughput_per_s"),
     ("upesi_lab_completed", "Successful operations", "/completed"),
     ("upesi_lab_failed", "Operations that ended with an error", "/failed"),
@@ -46,7 +46,7 @@ pub fn run(arguments: &LabMetricsArguments) -> Outcome {
     write_out(&exposition(&results))
 }
 
-/// If several results have the same scenario, commit and parameters, the last one is used.
+/// If several results have the same scenario, commit and parameters, only the last one is shown.
 fn exposition(results: &[Value]) -> String {
     let by_labels: BTreeMap<String, &Value> = results.iter().map(|result| (labels(result), result)).collect();
     let mut text = String::new();
@@ -61,16 +61,16 @@ fn exposition(results: &[Value]) -> String {
     text
 }
 
-/// The samples of a member, with labels of their own.
+/// The samples of a member, with the labels that tell them apart.
 fn samples(member: Option<&Value>) -> Vec<(String, String)> {
     match member {
         Some(Value::Bool(flag)) => vec![(String::new(), u8::from(*flag).to_string())],
         Some(Value::Number(number)) => vec![(String::new(), number.to_string())],
-        // Latencies in milliseconds, told in seconds, one for each quantile.
+        // Latencies are stored in milliseconds and shown in seconds, one for each quantile.
         Some(Value::Object(latency)) => {
             let sample = |(member, quantile): &(&str, &str)| {
                 let milliseconds = latency.get(*member).filter(|value| value.is_number())?;
-                // A power of ten is a matter of the exponent, which any reader of floats takes.
+                // The exponent converts milliseconds into seconds without arithmetic on floats.
                 Some((format!(",quantile=\"{quantile}\""), format!("{milliseconds}e-3")))
             };
             QUANTILES.iter().filter_map(sample).collect()
@@ -110,7 +110,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_result_becomes_metrics_and_what_it_lacks_is_left_out() {
+    fn metrics_of_a_result_leave_out_absent_members() {
         let result = json!({
             "name": "position \"alone\"", "scenario": "prepare", "completed": 12, "throughput_per_s": 1589.4,
             "parameters": { "batch": 10, "ablation": "fsync off" }, "environment": { "commit": "abc1234" },
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_of_equal_runs_counts() {
+    fn metrics_of_equal_runs_show_the_last_one() {
         let run = |completed: u64| json!({ "scenario": "transfers", "completed": completed });
         let text = exposition(&[run(1), run(2)]);
         assert!(

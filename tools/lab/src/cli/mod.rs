@@ -115,6 +115,7 @@ pub struct ForwarderArguments {
     pub jws: Signatures,
 }
 
+/// Runs a subcommand.
 pub fn run(command: LabCommand) -> Outcome {
     match command {
         LabCommand::Run(arguments) => run::run(&arguments),
@@ -191,12 +192,13 @@ pub struct TargetArguments {
     /// Whether that hub makes transfers durable before it answers.
     #[arg(long, value_name = "BOOL", requires = "target")]
     pub target_durable: Option<bool>,
-    /// Address on which the simulators listen. A hub on another machine must be able to reach it.
+    /// Address for the simulators' ports. A hub on another machine must be able to reach it.
     #[arg(long, value_name = "IP", default_value = "127.0.0.1")]
     pub sim_address: IpAddr,
 }
 
 impl TargetArguments {
+    /// The running hub that the flags describe; `None` without --target.
     pub fn hub(&self) -> Option<TargetHub> {
         let (fspiop_url, admin_url) = self.target.as_deref().zip(self.admin.as_deref())?;
         Some(TargetHub {
@@ -218,7 +220,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn durations_have_units() {
+    fn duration_is_read_with_its_unit() {
         for (text, ms) in [("500ms", 500), ("20s", 20_000), ("5m", 300_000), ("1h", 3_600_000), ("0s", 0)] {
             assert_eq!(duration(text), Ok(Duration::from_millis(ms)), "{text}");
         }
@@ -244,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hub_of_several_services_and_processes_is_told_to_every_command() {
+    fn target_of_several_services_is_accepted_by_every_command() {
         let parts = "--target http://als:4002 --target-quotes http://quoting:3002 --target-transfers http://ml:3000 \
                      --admin http://ledger:3001 --metrics http://ml:3000 --metrics http://ledger:3001/metrics \
                      --target-pid 7 --target-pid 8 --target-durable false";
@@ -262,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_belong_to_a_hub_that_is_named() {
+    fn parts_of_a_target_require_the_target() {
         assert_eq!(parsed("lab run payments").unwrap(), None);
         for part in ["--metrics http://a", "--target-pid 7", "--target-lookups http://a", "--target http://a"]
         {

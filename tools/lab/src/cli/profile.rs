@@ -26,13 +26,13 @@ const SECONDS_MAX: u64 = 20;
 const SETTLED: Duration = Duration::from_secs(1);
 /// Load after the profile, so that all of it is under load.
 const MARGIN: Duration = Duration::from_secs(2);
-/// Time limit for the first operation. Parties are registered before it.
+/// Time limit for the first operation. Parties are registered before the load starts.
 const PATIENCE: Duration = Duration::from_secs(60);
 const GLANCE_INTERVAL: Duration = Duration::from_millis(100);
 const OUT: &str = "out/profile";
 
-/// Arguments of `upesi lab profile`: those of `upesi lab run`, some of them with a different meaning, and those of the
-/// profile.
+/// Arguments of `upesi lab profile`: the arguments of `upesi lab run`, some with a different meaning, and the arguments
+/// of the profile.
 #[derive(Args, Clone, Debug)]
 #[command(mut_arg("scenario", scenario_argument), mut_arg("admin", admin_argument))]
 #[command(mut_arg("out", out_argument), mut_arg("json", json_argument))]
@@ -67,6 +67,7 @@ fn json_argument(json: Arg) -> Arg {
     json.help("Print shares.json to stdout instead of the tables")
 }
 
+/// Profiles a hub, and prints the result.
 pub fn run(arguments: &ProfileArguments) -> Outcome {
     let out = arguments.load.out.clone().unwrap_or_else(|| PathBuf::from(OUT));
     let runtime = runtime()?;
@@ -84,7 +85,7 @@ pub fn run(arguments: &ProfileArguments) -> Outcome {
     let mut runs = Vec::new();
     for SuitePoint { point, .. } in points {
         let directory = if single { out.clone() } else { out.join(point.label()) };
-        // All are looked at before any is run: a mistake in the last must not cost the time of the others.
+        // All points are checked before any of them runs: a mistake in the last must not cost the time of the others.
         runs.push((directory, arguments.to_look_at(point)?));
     }
     let mut directories = Vec::new();
@@ -110,7 +111,7 @@ pub fn run(arguments: &ProfileArguments) -> Outcome {
 }
 
 impl ProfileArguments {
-    /// What a run of a scenario must be like to be looked at, and when to look: one hub, loaded all the while.
+    /// Checks that a run can be profiled, and returns when the profile starts. One hub must be under load all the time.
     fn to_look_at(&self, point: Point) -> Result<(RunOptions, Duration), Failure> {
         let Work::EndToEnd { mut options, test } = point.work else {
             return Err(usage(
@@ -125,7 +126,7 @@ impl ProfileArguments {
                 "a breakpoint search uses a new hub for each rate: select the rate to profile with --rate N",
             ));
         }
-        // Baselines take turns with the hub, which would be looked at while it is idle.
+        // Baselines take turns with the hub. The hub would be idle for a part of the profile.
         options.baselines.clear();
         options.slices = Some(1);
         options.commit = commit();
@@ -148,7 +149,7 @@ impl ProfileArguments {
     }
 }
 
-/// A hub of its own or one that runs, load by the lab in another thread, a look from this one.
+/// Starts a hub or uses a running one. Another thread drives the load while this thread takes the profile.
 fn load_and_look(
     mut options: RunOptions,
     after: Duration,
@@ -191,14 +192,14 @@ fn load_and_look(
     if let Some(hub) = &mut own {
         hub.end();
     }
-    // A load that failed is why there was nothing to see.
+    // If the load failed, its error explains why the profile is missing.
     let result = match loaded {
         Ok(result) => result?,
         Err(_) => return Err(software("the load ended because of a fault of the program")),
     };
     looked?;
     if own.is_some() && result.passed() {
-        // Nobody needs the data of a good run; that of a bad one is evidence.
+        // The data of a failed run are evidence. After a successful run they are removed.
         let _ = fs::remove_dir_all(&data);
     }
     Ok(result)
@@ -257,7 +258,7 @@ impl Looker {
         Ok(())
     }
 
-    /// One profile: the stacks for tools, and of the same samples a graph for people and the share of each stage.
+    /// Takes one profile: stacks for other tools, and from the same samples a flame graph and the share of each stage.
     async fn look(&self) -> Outcome {
         let folded = self.get(&format!("/debug/profile?seconds={}&format=folded", self.seconds)).await?;
         crate::observe::profile::keep(&self.out, &folded, Duration::from_secs(self.seconds))
@@ -293,7 +294,7 @@ fn answers(metrics: &str, scenario: Scenario) -> u64 {
         Scenario::Bulks => r#"{method="POST",resource="bulkTransfers""#,
         Scenario::Lookups => r#"{method="GET",resource="parties/{Type}/{ID}""#,
         Scenario::Quotes | Scenario::Payments => r#"{method="POST",resource="quotes""#,
-        // What is asked for are the operations of its loads.
+        // A combination of loads is counted by the operations of each load.
         Scenario::Parallel => return 0,
     };
     let start = format!("upesi_http_requests_total{labels}");
@@ -301,12 +302,12 @@ fn answers(metrics: &str, scenario: Scenario) -> u64 {
     counts.filter_map(|line| line.rsplit_once(' ')?.1.parse::<u64>().ok()).sum()
 }
 
-// What `upesi lab profile` tells of a profile that was taken: tables for a terminal.
+// Prints a finished profile as tables for a terminal.
 
 /// Number of lines of each list.
 const SHARES_SHOWN: usize = 12;
 
-/// Stages and threads by their share, the functions that used most themselves, and memory; or only the shares, as JSON.
+/// Prints the largest stages and functions, and the use of memory; or only the shares, as JSON.
 pub fn tell(out: &Path, as_json: bool) -> Outcome {
     let read = |name: &str| {
         let path = out.join(name);
@@ -336,12 +337,12 @@ pub fn tell(out: &Path, as_json: bool) -> Outcome {
     write_out(&text)
 }
 
-/// A heap summary; nothing where it cannot be read, as the profile is what was asked for.
+/// A heap summary, or nothing if it cannot be read: the profile is complete without it.
 fn heap(out: &Path, name: &str) -> Value {
     fs::read(out.join(name)).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default()
 }
 
-/// Where memory was: as kernel, allocator and hub count it. What a summary does not name is left out.
+/// The memory before and after, as counted by the kernel, the allocator and the hub. Missing values are left out.
 fn memory(before: &Value, after: &Value) -> String {
     let mut text = String::new();
     let mut row = |what: &str, before: Option<&Value>, after: Option<&Value>| {
@@ -351,7 +352,7 @@ fn memory(before: &Value, after: &Value) -> String {
     };
     for (pointer, what) in [
         ("/process/resident", "resident, according to the kernel"),
-        ("/process/residentAnonymous", "of which anonymous, not mapped from files"),
+        ("/process/residentAnonymous", "anonymous part, not mapped from files"),
         ("/allocator/inUse", "allocated, according to the allocator (jemalloc)"),
         ("/allocator/keptFree", "freed and retained by the allocator"),
         ("/allocator/bookkeeping", "bookkeeping of the allocator"),
@@ -381,7 +382,7 @@ fn last(stack: &str) -> &str {
     stack.rsplit(';').next().unwrap_or(stack)
 }
 
-/// The largest shares of the samples, by a name of the stack.
+/// The largest shares of the samples. A function extracts the name from a stack.
 fn shares(folded: &str, total: u64, name: fn(&str) -> &str) -> String {
     let mut sums: BTreeMap<&str, u64> = BTreeMap::new();
     for (stack, count) in folded.lines().filter_map(|line| line.rsplit_once(' ')) {
@@ -420,23 +421,23 @@ mod tests {
     }
 
     #[test]
-    fn scenarios_and_flags_are_those_of_lab_run() {
+    fn profile_accepts_scenarios_and_flags_of_run() {
         assert_eq!(parsed("").load.scenario, "transfers");
         let look_only = parsed("--admin http://127.0.0.1:1");
         assert!(look_only.load.target.admin.is_some() && look_only.load.target.target.is_none());
         let (options, after) = planned("payments --vus 5").unwrap();
         assert_eq!((options.scenario, options.load.outstanding_max()), (Scenario::Payments, 5));
         assert_eq!(after, options.warm_up + SETTLED);
-        // Of a file: what it sets up, without the baselines that take turns with the hub.
+        // From a file: its settings, without the baselines, which take turns with the hub.
         let (options, _) = planned("transfers-hot-pair --hub-argument=--set=engine.durable=false").unwrap();
         assert_eq!(options.hub_arguments.last().map(String::as_str), Some("--set=engine.durable=false"));
         assert!(options.baselines.is_empty() && options.slice_count() == 1);
         let points = run::plan(&parsed("ablations").load).unwrap().points;
-        assert!(points.len() > 5, "each run of a sweep is looked at");
+        assert!(points.len() > 5, "each run of a sweep is profiled");
     }
 
     #[test]
-    fn the_load_lasts_as_long_as_the_look() {
+    fn load_is_extended_to_the_length_of_the_profile() {
         let (options, after) = planned("smoke --seconds 20 --after 30s").unwrap();
         assert_eq!(after, Duration::from_secs(30));
         assert!(options.warm_up + options.duration + options.cool_down >= Duration::from_secs(52));
@@ -445,13 +446,13 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_looked_at_is_refused_before_anything_starts() {
+    fn run_without_a_loaded_hub_is_rejected_before_the_start() {
         for (line, reason) in [
             ("journal-alone", "an isolated stage"),
             ("forwarder-only", "without a hub"),
             ("breakpoint", "--rate N"),
             ("transfers --duration 4s", "the load lasts"),
-            ("no-such-scenario", "there is no scenario"),
+            ("no-such-scenario", "no scenario is named"),
         ] {
             let error = planned(line).unwrap_err();
             assert!(error.to_string().contains(reason), "{line}: {error}");
@@ -460,7 +461,7 @@ mod tests {
     }
 
     #[test]
-    fn load_is_under_way_when_its_requests_are_answered() {
+    fn answers_are_counted_by_scenario() {
         let metrics = "upesi_http_requests_total{method=\"POST\",resource=\"quotes\",status=\"202\"} 7\n\
             upesi_http_requests_total{method=\"POST\",resource=\"quotes\",status=\"400\"} 1\n\
             upesi_http_requests_total{method=\"POST\",resource=\"transfers\",status=\"202\"} 3\n";
@@ -470,14 +471,14 @@ mod tests {
     }
 
     #[test]
-    fn the_largest_shares_come_first() {
+    fn shares_are_sorted_by_size() {
         let folded = "engine;run;write 6\nedge;poll 3\nengine;run 1\nno count\n";
         assert_eq!(shares(folded, 10, first), "   70.0 %  engine\n   30.0 %  edge\n");
         assert_eq!(shares(folded, 10, last), "   60.0 %  write\n   30.0 %  poll\n   10.0 %  run\n");
     }
 
     #[test]
-    fn memory_is_told_as_kernel_allocator_and_hub_count_it() {
+    fn memory_is_printed_as_counted_by_kernel_allocator_and_hub() {
         let summary = |resident: u64, bytes: u64| {
             serde_json::json!({
                 "process": { "resident": resident << 20 },

@@ -66,6 +66,7 @@ pub struct MergeArguments {
     pub out: Option<PathBuf>,
 }
 
+/// Prints the built-in scenarios and suites.
 pub fn list(arguments: &ListArguments) -> Outcome {
     let mut rows = Vec::new();
     for (name, _) in SCENARIOS {
@@ -99,6 +100,7 @@ fn kind_of(scenario: &ScenarioFile) -> String {
     }
 }
 
+/// Prints the runs of a scenario, and its file.
 pub fn describe(arguments: &DescribeArguments) -> Outcome {
     let scenario = ScenarioFile::named(&arguments.scenario)?;
     if arguments.toml {
@@ -145,12 +147,14 @@ fn end_to_end(options: &RunOptions, test: &str) -> String {
     )
 }
 
+/// Compares the results with the first one.
 pub fn compare(arguments: &CompareArguments) -> Outcome {
     let comparison = crate::report::compare(&arguments.results)?;
     write_out(&format!("{comparison}\n"))?;
     write_html(&arguments.results, arguments.html.as_ref())
 }
 
+/// Prints the results, or writes a page of them.
 pub fn report(arguments: &ReportArguments) -> Outcome {
     if let Some(page) = &arguments.html {
         write_html(&arguments.results, Some(page))?;
@@ -171,6 +175,7 @@ fn write_html(results: &[PathBuf], page: Option<&PathBuf>) -> Outcome {
     Ok(crate::report::write_html(results, page)?)
 }
 
+/// Writes the sum of the results of several load generators.
 pub fn merge(arguments: &MergeArguments) -> Outcome {
     let merged = crate::merge(&arguments.results)?;
     let text = serde_json::to_string_pretty(&merged).unwrap_or_default() + "\n";

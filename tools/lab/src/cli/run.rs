@@ -275,6 +275,7 @@ pub fn plan(arguments: &RunArguments) -> Result<SuitePlan, Failure> {
     Ok(plan)
 }
 
+/// Runs the scenario, and prints the results. Fails with 1 if a run did not pass.
 pub fn run(arguments: &RunArguments) -> Outcome {
     let plan = plan(arguments)?;
     if plan.runs() > 1 {

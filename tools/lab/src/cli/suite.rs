@@ -31,6 +31,7 @@ pub struct SuiteArguments {
     pub json: bool,
 }
 
+/// Runs the suite, and prints the results. Fails with 1 if a run did not pass.
 pub fn run(arguments: &SuiteArguments) -> Outcome {
     let mut suite = SuiteFile::named(&arguments.suite)?;
     let target = arguments.target.hub();
@@ -110,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_running_hub_is_asked_what_it_can_answer() {
+    fn scenarios_that_a_running_hub_cannot_serve_are_left_out() {
         let mut suite = SuiteFile::named("architect").unwrap();
         let left_out = leave_out(&mut suite).unwrap();
         let told: Vec<_> =

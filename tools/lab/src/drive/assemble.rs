@@ -141,7 +141,7 @@ fn process_rows(hub: &Subject, baselines: &[Subject]) -> Vec<ProcessRow> {
     rows
 }
 
-/// The answers to the first requests of all operations.
+/// The responses to the first requests of all operations.
 fn originated(subject: &Subject) -> Originated {
     let mut sum = Originated::default();
     for (generator, tally) in subject.generators.iter().zip(&subject.tallies) {

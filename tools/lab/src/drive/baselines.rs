@@ -90,7 +90,7 @@ impl Run<'_> {
             Evidence { expected: BTreeMap::new(), ..self.evidence(&subject, (Vec::new(), Vec::new()), None) };
         let target = baseline.name().to_owned();
         let mut result = self.result(&subject, &[], &evidence, &watch.timeline, target, started_at);
-        // Without a hub there are no positions to compare, and nothing is durable.
+        // Without a hub, positions cannot be compared, and nothing is durable.
         result.audit = AuditSummary { ok: true, ..AuditSummary::default() };
         result.validity.findings.retain(|finding| !finding.starts_with("the audit"));
         result.validity = Validity::of(result.validity.findings);

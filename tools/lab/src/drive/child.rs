@@ -21,6 +21,7 @@ const END_TIMEOUT: Duration = Duration::from_secs(10);
 const ENDED_POLL: Duration = Duration::from_millis(100);
 const END_POLL: Duration = Duration::from_millis(10);
 
+/// A process that cannot be started or ended.
 #[derive(Debug, thiserror::Error)]
 pub enum ChildError {
     #[error("cannot start {binary}: {source}")]
@@ -182,7 +183,7 @@ pub struct HubProcess {
     tls: HubTls,
 }
 
-/// TLS of calls to a hub, if its ports have TLS.
+/// TLS of calls to a hub.
 #[derive(Clone, Debug, Default)]
 pub struct HubTls {
     /// For its port for DFSPs.
@@ -288,14 +289,14 @@ mod tests {
     }
 
     #[test]
-    fn a_process_is_ended_by_its_id() {
+    fn process_is_ended_by_its_id() {
         let mut process = Process::start("a sleeper", Path::new("sleep"), &["600".to_owned()], None).unwrap();
         process.end();
         assert!(matches!(process.child.try_wait(), Ok(Some(_))));
     }
 
     #[tokio::test]
-    async fn a_program_that_ends_early_is_reported() {
+    async fn program_that_ends_early_is_reported() {
         let mut process = Process::start("a quitter", Path::new("false"), &[], None).unwrap();
         let addresses = free_loopback_addresses::<1>().unwrap();
         let error = process.ready(&addresses.map(|address| (address, None))).await.unwrap_err();

@@ -12,6 +12,7 @@ use crate::observe::hub_metrics::NoMetrics;
 use crate::observe::process::ProcessError;
 use crate::plan::options::OptionsError;
 
+/// The reason why a run failed.
 #[derive(Debug, thiserror::Error)]
 pub enum LabError {
     #[error(transparent)]

@@ -1,10 +1,10 @@
 //! The forwarder baseline: the hub's HTTP exchanges without a hub.
 //!
-//! It reads a request, parses its JSON, answers 202 (GET and POST) or 200 (PUT), and forwards the message to the DFSP
-//! named in `FSPIOP-Destination`. It uses the same server loop and connection pools as the hub. A lookup names no
-//! destination: it goes to the DFSP whose prefix matches, by a table with one entry per DFSP, while a hub queries its
-//! directory. There is no ledger, no journal and no directory. The difference to a hub's throughput is the cost of
-//! these and of the rules.
+//! The forwarder reads a request, parses its JSON, answers 202 (GET and POST) or 200 (PUT), and forwards the message to
+//! the DFSP named in `FSPIOP-Destination`. It uses the same server loop and connection pools as the hub. A lookup has
+//! no destination. The forwarder sends it to the DFSP whose prefix matches, by a table with one entry per DFSP, while a
+//! hub queries its directory. The forwarder has no ledger, no journal and no directory. Their cost, and the cost of the
+//! rules, is the difference to a hub's throughput.
 
 mod message;
 
@@ -60,12 +60,13 @@ pub struct Prefix {
     pub dfsp: String,
 }
 
+/// A forwarder that cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum ForwarderError {
-    #[error("{0:?} is no route; write it as dfsp=http://host:port/path")]
+    #[error("{0:?} is not a route; write it as dfsp=http://host:port/path")]
     Route(String),
-    /// A prefix is not `digits=dfsp`, or there is no route to its DFSP.
-    #[error("{0:?} is no prefix of a DFSP that has a route; write it as 260001=dfsp-2")]
+    /// A prefix is not `digits=dfsp`, or its DFSP has no route.
+    #[error("{0:?} is not a prefix of a DFSP with a route; write it as 260001=dfsp-2")]
     Prefix(String),
     #[error("the route of {dfsp}: {source}")]
     Url { dfsp: String, source: UrlError },
@@ -202,7 +203,7 @@ impl Service for ForwarderService {
             return answer(StatusCode::BAD_REQUEST);
         };
         if let Err(fault) = self.0.security.verify(&head.method, &head.uri, &head.headers, &body) {
-            tracing::debug!(%fault, "a message is not its sender's");
+            tracing::debug!(%fault, "a message lacks its sender's signature");
             return answer(StatusCode::BAD_REQUEST);
         }
         if self.0.forwards.fetch_add(1, Ordering::Relaxed) >= FORWARDS_MAX {
@@ -263,7 +264,7 @@ impl Forwarder {
 
     /// The DFSP whose prefix the identifier has.
     fn owner(&self, identifier: &str) -> Option<usize> {
-        // The last prefix in order before the identifier, since no prefix starts with another one.
+        // No prefix starts with another one. So only the last prefix before the identifier, in order, can match.
         let after = self.prefixes.partition_point(|(prefix, _)| prefix.as_str() <= identifier);
         let (prefix, index) = self.prefixes.get(after.checked_sub(1)?)?;
         identifier.starts_with(prefix).then_some(*index)
@@ -279,6 +280,7 @@ pub struct ForwarderSecurity {
     signers: Option<KeyRing>,
 }
 
+/// Files of a trial that cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum UnusableFiles {
     #[error(transparent)]
@@ -308,7 +310,7 @@ impl ForwarderSecurity {
         self.port.clone().map(|tls| secured(tls, workers))
     }
 
-    /// Verifies that a message is its sender's. Queries need no signature.
+    /// Verifies the signature of a message's sender. Queries need no signature.
     fn verify(&self, method: &Method, uri: &Uri, headers: &HeaderMap, body: &[u8]) -> Result<(), Fault> {
         let Some(keys) = self.signers.as_ref().filter(|_| *method != Method::GET) else { return Ok(()) };
         let request =
@@ -322,7 +324,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn routes_are_a_name_and_a_url() {
+    fn route_needs_a_name_and_a_url() {
         let route: Route = "dfsp-1=http://127.0.0.1:9/dfsp-1?x=y".parse().unwrap();
         assert_eq!((route.dfsp.as_str(), route.url.as_str()), ("dfsp-1", "http://127.0.0.1:9/dfsp-1?x=y"));
         for text in ["", "dfsp-1", "=http://x", "dfsp-1="] {
@@ -331,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn prefixes_lead_to_the_one_owner() {
+    fn prefix_leads_to_its_only_owner() {
         let workers = Workers::start(1, "forwarder").unwrap();
         let route = |name: &str| format!("{name}=http://127.0.0.1:9/{name}").parse::<Route>().unwrap();
         let prefix = |text: &str| text.parse::<Prefix>().unwrap();

@@ -1,4 +1,4 @@
-//! The keys by which the hub, the DFSPs and the baselines of a run authenticate.
+//! The keys of the hub, the DFSPs and the baselines of a run, for authentication.
 
 use std::path::PathBuf;
 
@@ -14,7 +14,7 @@ use crate::plan::options::RunOptions;
 use crate::plan::security::Security;
 use crate::plan::target::TargetHub;
 
-/// The hosts at which the hub and the DFSPs of a run are called.
+/// The hosts in the certificates of the hub and the DFSPs of a run.
 const HOSTS: [&str; 3] = ["127.0.0.1", "::1", "localhost"];
 
 /// Maximum age of a fulfilment: a setting, and its largest value.
@@ -28,7 +28,7 @@ pub(crate) struct Keys {
 }
 
 impl Keys {
-    /// Makes keys, or reads those of a running hub; `None` if nothing is authenticated.
+    /// Creates keys, or reads the keys of a running hub. `None` if the run has no authentication.
     pub fn of(options: &RunOptions, nonce: u64) -> Result<Option<Self>, LabError> {
         if let Some(directory) = &options.trial {
             return Ok(Some(Self { trial: Trial::open(directory)?, own_directory: None }));
@@ -36,7 +36,7 @@ impl Keys {
         if !options.security.needs_keys() {
             return Ok(None);
         }
-        // Not below `out`, which is published.
+        // Not below `out`, because users publish that directory.
         let directory = std::env::temp_dir().join(format!("upesi-lab-keys-{nonce:016x}"));
         let names = options.dfsp_names();
         let address = options.sim_address.to_string();
@@ -52,6 +52,7 @@ impl Keys {
         &self.trial
     }
 
+    /// Arguments that make a hub use the keys.
     pub fn hub_arguments(&self, security: Security) -> impl Iterator<Item = String> {
         let secured = Secured { tls: security.is_mutual(), admin: false, signatures: security.is_signed() };
         let settings = settings(&self.trial, secured).into_iter();
@@ -61,6 +62,7 @@ impl Keys {
         settings.chain(age).map(|(key, value)| format!("--set={key}={value}"))
     }
 
+    /// Arguments that make the forwarder use the keys.
     pub fn forwarder_arguments(&self, security: Security) -> Vec<String> {
         let mut arguments = vec!["--trial".to_owned(), self.trial.directory().display().to_string()];
         arguments.extend(security.is_mutual().then(|| "--tls=mutual".to_owned()));

@@ -17,7 +17,7 @@ use crate::plan::load_profile::Load;
 
 /// Pause of a virtual user after a request that was not accepted, to spare a hub that is down.
 const PAUSE_AFTER_FAILURE: Duration = Duration::from_millis(10);
-/// Interval at which a virtual user that is not needed now checks again.
+/// Interval at which an idle virtual user checks whether it is needed.
 const IDLE_NAP: Duration = Duration::from_millis(20);
 
 /// The counts of one worker: over the slice, and since the last interval.
@@ -162,7 +162,7 @@ impl Slice {
         });
     }
 
-    /// Notes the delay with which an arrival is sent.
+    /// Records the delay of an arrival.
     fn lagged(&self, worker: usize, intended: Instant) {
         if self.window.counts(intended) {
             let lag_us = microseconds_between(intended, Instant::now());
@@ -196,14 +196,14 @@ mod tests {
     use crate::drive::operation::tests::World;
     use crate::plan::scenario::Scenario;
 
-    /// Time for which nothing can be sent.
+    /// Duration of the stall.
     const STALL: Duration = Duration::from_millis(400);
 
     /// The only sending thread is delayed, as on a machine that stalls. Operations that were due in that time are sent
-    /// late, and their latency counts from their due time. A generator that counted from the time of sending would show
-    /// a fast hub and hide the users' waiting time.
+    /// late, and their latency counts from their due time. A generator that counts from the time of sending would show
+    /// a fast hub and hide the waiting time of users.
     #[tokio::test]
-    async fn latency_counts_from_when_an_operation_was_due_however_late_it_is_sent() {
+    async fn latency_of_a_late_operation_counts_from_its_due_time() {
         let world = World::new(DfspSettings::default());
         let generator = Arc::new(world.generator(Scenario::Transfers));
         let (release, released) = mpsc::channel::<()>();

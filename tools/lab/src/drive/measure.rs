@@ -92,7 +92,7 @@ fn step(running: &Loads, now: Instant, ticks: &mut Ticks, watch: &mut Watch) {
     let mut interval = running.interval();
     watch.timeline.step(&interval, now - ticks.begin);
     interval.drain_into(&mut ticks.counted);
-    // A late step is longer, and the next ones keep their times.
+    // If a step ends late, it is longer. The ends of the following steps do not move.
     let late = (now - ticks.begin).as_nanos() % STEP.as_nanos();
     let late = Duration::from_nanos(u64::try_from(late).unwrap_or(0));
     ticks.next_step = Some(now - late + STEP);
@@ -187,7 +187,7 @@ impl Run<'_> {
                 let left =
                     after.positions.iter().filter(|(name, left)| before.positions.get(*name) != Some(*left));
                 findings.extend(left.map(|(name, left)| {
-                    format!("{name}: {left} {currency} of its position were never settled")
+                    format!("{name}: {left} {currency} of its position were not settled")
                 }));
             }
             let nets = settled.and_then(|settled| settled.nets.get(currency.as_str()));

@@ -20,6 +20,7 @@ pub const LIQUIDITY: i64 = 10_000_000_000;
 const DEPOSIT_TIMEOUT: Duration = Duration::from_secs(30);
 const DEPOSIT_POLL: Duration = Duration::from_millis(50);
 
+/// DFSPs that cannot be onboarded.
 #[derive(Debug, thiserror::Error)]
 pub enum OnboardError {
     #[error(transparent)]
@@ -30,7 +31,7 @@ pub enum OnboardError {
     DepositNotBooked(String),
     #[error("{dfsp} could not register its parties: {reason}")]
     NotRegistered { dfsp: FspId, reason: ExchangeError },
-    #[error("the hub's directory does not lead to party {party} of {dfsp}; is it registered?")]
+    #[error("the hub's directory does not find party {party} of {dfsp}; is it registered?")]
     NotFound { dfsp: FspId, party: PartyId },
     #[error("the threads of the simulators ended early")]
     Stopped,
@@ -38,7 +39,7 @@ pub enum OnboardError {
 
 /// Creates everything that the DFSPs of a simulator need at a hub to pay each other: hub accounts, a settlement model,
 /// the DFSPs, their caps, deposits and callback endpoints. Existing objects are not changed; deposits are topped up.
-/// Fails if the hub rejects a step for another reason than that it was done before.
+/// Fails if the hub rejects the creation of an object that does not exist.
 pub async fn onboard(
     admin: &AdminClient,
     simulator: &Simulator,
@@ -81,8 +82,8 @@ pub async fn bind(admin: &AdminClient, trial: &Trial) -> Result<(), AdminError> 
     Ok(())
 }
 
-/// Creates a model that settles each transfer in a currency by its commit, before [`onboard`] creates one that does
-/// not. Fails if the hub rejects it, as it does if another model governs the currency.
+/// Creates a model that settles each transfer in a currency gross, by its commit. Must be called before [`onboard`],
+/// which creates a net model. Fails if the hub rejects it, for example because another model governs the currency.
 pub async fn settle_gross(admin: &AdminClient, currency: Currency) -> Result<(), AdminError> {
     hub_account(admin, currency, "HUB_MULTILATERAL_SETTLEMENT").await?;
     create_model(admin, currency, ["GROSS", "BILATERAL", "IMMEDIATE"]).await
@@ -233,7 +234,7 @@ async fn cover_missing(
 const BATCH_PARTIES: u64 = 1_000;
 
 /// Registers the parties of every DFSP, unless `is_needed` is false, and looks some of them up. Fails if the hub
-/// rejects a registration, or a lookup does not find the DFSP that has the party.
+/// rejects a registration, or if a lookup returns another DFSP than the party's.
 pub(crate) async fn register(
     workers: &Arc<Workers>,
     generator: &Arc<Generator>,
@@ -256,8 +257,8 @@ async fn register_dfsp(generator: &Generator, dfsp: usize, is_needed: bool) -> R
     while is_needed && from < end {
         let count = BATCH_PARTIES.min(end - from);
         if register_batch(generator, dfsp, from, count).await? > 0 {
-            // The usual cause is that the party was registered before. Then its owner must be the right one.
-            tracing::warn!(dfsp, from, count, "the hub refused to register some parties");
+            // Usually the party was registered before. Then its DFSP must be the right one.
+            tracing::warn!(dfsp, from, count, "the hub rejected the registration of some parties");
             for number in from..from + count {
                 check(generator, dfsp, number).await?;
             }

@@ -1,4 +1,4 @@
-//! One operation of each scenario: its requests, the answers that it waits for, and whether they are right.
+//! One operation of each scenario: its requests, the callbacks that it waits for, and the check of these callbacks.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -15,10 +15,10 @@ use crate::observe::tally::{Step, Steps, Waits};
 use crate::plan::pairs::Pairs;
 use crate::plan::scenario::Scenario;
 
-/// Sets the draws of parties apart from other draws.
+/// Separates the draws of parties from other draws.
 const PARTIES: u64 = 0x7061_7274_7900;
 
-/// Waits for the answer to a request, and notes the time.
+/// Waits for the response to a request, and records the time.
 async fn timed<T>(wait: &mut Option<Duration>, request: impl Future<Output = T>) -> T {
     let sent = Instant::now();
     let answer = request.await;
@@ -34,7 +34,7 @@ pub(crate) struct Generator {
     pub names: Vec<FspId>,
     /// Number of parties of each DFSP over which lookups are spread.
     pub parties: u64,
-    /// Number of the first of these parties. Generators that drive the same hub have separate parties.
+    /// Number of the first of these parties. Generators that drive the same hub use different parties.
     pub parties_from: u64,
     pub secret: Vec<u8>,
     pub callback_timeout: Duration,
@@ -66,7 +66,8 @@ impl Generator {
     fn number(&self, count: u64) -> u64 {
         let count = count.wrapping_mul(self.places).wrapping_add(self.place);
         let drawn = match self.scenario {
-            // Transfers concern no party. Beside other loads they are numbered like these, so that all numbers differ.
+            // Transfers have no party. Beside other loads they are numbered in the same way, so that all numbers
+            // differ.
             Scenario::Transfers | Scenario::ConvertedTransfers | Scenario::Bulks if self.places == 1 => {
                 return count;
             }
@@ -82,7 +83,7 @@ impl Generator {
         count.wrapping_mul(PARTIES_PER_DFSP).wrapping_add(self.parties_from + drawn)
     }
 
-    /// Performs the operation of that number, to its end or until the user's timeout.
+    /// Performs the operation with this number, until its end or the user's timeout.
     pub async fn perform(&self, number: u64) -> (Steps, Waits) {
         let (payer, payee) = self.pairs.of(number);
         let (mut steps, mut waits) = (Steps::default(), Waits::default());
@@ -113,7 +114,7 @@ impl Generator {
                     steps[Phase::Transfer as usize] = self.outcome(number, sent).await;
                 }
             }
-            Scenario::Parallel => unreachable!("each load in parallel has an operation of its own"),
+            Scenario::Parallel => unreachable!("each parallel load has its own operation"),
         }
         (steps, waits)
     }
@@ -204,7 +205,7 @@ impl Generator {
         }
     }
 
-    /// Whether terms belong to the requested quote: the amount is the requested one, and the payee made packet and
+    /// Whether terms belong to the requested quote: the amount is the requested one, and the payee created packet and
     /// condition for this quote.
     fn are_the_terms(&self, terms: &Terms, quote_id: &TransferId) -> bool {
         let options = self.originator.options();
@@ -221,7 +222,7 @@ impl Generator {
     }
 }
 
-/// Whether an answer is about the requested party, and names the DFSP that has it.
+/// Whether a callback is about the requested party, and names the DFSP of this party.
 fn is_the_party(found: &FoundParty, owner: &FspId, party: &PartyId) -> bool {
     let identifier = format!("\"{}\"", party.identifier);
     found.fsp == *owner && found.body.windows(identifier.len()).any(|text| text == identifier.as_bytes())
@@ -328,7 +329,7 @@ pub(crate) mod tests {
     }
 
     #[tokio::test]
-    async fn every_scenario_goes_through_its_phases_and_no_other() {
+    async fn scenario_goes_through_exactly_its_phases() {
         for scenario in Scenario::ALL {
             let world = World::new(DfspSettings { fee_per_mille: 40, ..DfspSettings::default() });
             for steps in world.perform(world.generator(scenario), 20).await {
@@ -345,7 +346,7 @@ pub(crate) mod tests {
     }
 
     #[tokio::test]
-    async fn payments_end_with_the_phase_that_fails() {
+    async fn payment_ends_with_the_phase_that_fails() {
         let world = World::new(DfspSettings { abort_per_mille: 1000, ..DfspSettings::default() });
         let all = world.perform(world.generator(Scenario::Payments), 3).await;
         assert_eq!(all, [[Step::Error, Step::Unreached, Step::Unreached, Step::Unreached]; 3]);
@@ -357,7 +358,7 @@ pub(crate) mod tests {
     }
 
     #[tokio::test]
-    async fn terms_that_the_payee_did_not_make_for_the_quote_are_wrong() {
+    async fn terms_for_another_quote_are_wrong() {
         let world = World::new(DfspSettings::default());
         let other_secret = Generator { secret: b"another".to_vec(), ..world.generator(Scenario::Payments) };
         let all = world.perform(other_secret, 2).await;
@@ -390,7 +391,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn numbers_are_never_used_twice_and_draw_their_parties() {
+    fn operation_numbers_are_unique_and_determine_the_party() {
         let world = World::new(DfspSettings::default());
         let (generator, again) = (world.generator(Scenario::Lookups), world.generator(Scenario::Lookups));
         let numbers: Vec<_> = (0..7_000).map(|_| generator.next_number()).collect();
@@ -417,7 +418,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_party_must_be_the_one_asked_for_at_the_dfsp_that_has_it() {
+    fn answer_about_another_party_or_dfsp_is_wrong() {
         let (owner, party) = (FspId::parse("dfsp-2").unwrap(), upesi_sim::party_of(1, 5));
         let body = |identifier: &str| format!(r#"{{"party":{{"partyIdentifier":"{identifier}"}}}}"#).into();
         for (fsp, identifier, expected) in [

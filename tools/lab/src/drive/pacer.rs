@@ -1,10 +1,10 @@
 //! Keeps a schedule: the thread that calls [`pace`] sleeps until each arrival is due, in two steps, and spins for the
 //! last microseconds.
 //!
-//! It must be a separate thread, because runtimes have a resolution of milliseconds. The kernel lets a sleep end late
-//! by the thread's timer slack, usually 50 µs, so the slack is set to the minimum. A thread that has slept for long
-//! wakes up late if its core was given to another thread meanwhile. So it wakes a little early and sleeps the rest,
-//! which is too short for that.
+//! It must be a separate thread, because runtimes have a resolution of milliseconds. The kernel may end a sleep late by
+//! the thread's timer slack, usually 50 µs, so the slack is set to the minimum. After a long sleep, a thread wakes up
+//! late if its core runs another thread. So it wakes a little early, and a second, short sleep takes the rest of the
+//! time.
 
 use std::num::NonZeroU64;
 use std::time::{Duration, Instant};
@@ -19,7 +19,7 @@ const AWAKE_PART: u32 = 50;
 /// The kernel's value for "no slack" is one nanosecond, because 0 selects the default.
 const SLACK_NS: NonZeroU64 = NonZeroU64::MIN;
 
-/// The action while an arrival is not due.
+/// The action until an arrival is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Wait {
     Sleep(Duration),
@@ -28,7 +28,7 @@ enum Wait {
     Over,
 }
 
-/// The wait for the remaining time, of which `awake` may be spent spinning.
+/// The action for the remaining time. The last part of it, at most `awake`, is spent spinning.
 fn wait(left: Duration, awake: Duration) -> Wait {
     if left.is_zero() {
         Wait::Over
@@ -54,7 +54,7 @@ trait Clock {
 struct System;
 
 impl System {
-    /// Removes the slack from the timers of this thread. If that is refused, arrivals are later by the slack.
+    /// Removes the slack from the timers of this thread. If the kernel rejects this, arrivals are later by the slack.
     fn precise() -> Self {
         if let Err(error) = rustix::thread::set_current_timer_slack(Some(SLACK_NS)) {
             tracing::debug!(%error, "the timers of the schedule's thread keep their slack");
@@ -77,8 +77,8 @@ impl Clock for System {
     }
 }
 
-/// Calls `send` with each due time when it is reached, until one would be due at `until`. The arrivals count from
-/// `from`. Late arrivals are not skipped: all overdue ones are sent at once.
+/// Calls `send` with each due time when it is reached, until the next due time is `until` or later. The arrivals count
+/// from `from`. Late arrivals are not skipped: all overdue ones are sent at once.
 pub(crate) fn pace(
     arrivals: impl Iterator<Item = Duration>,
     from: Instant,
@@ -168,7 +168,7 @@ mod tests {
         }
     }
 
-    /// The due time of each arrival of a second, and the delay with which it was sent.
+    /// The due time of each arrival of a second, and its delay.
     fn kept(clock: &Fake, load: &Load) -> Vec<(Duration, Duration)> {
         let from = clock.now();
         let mut sent = Vec::new();
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn sleeps_end_early_and_the_rest_is_waited_for_awake() {
+    fn pacer_sleeps_until_shortly_before_the_due_time_and_spins() {
         for (left, awake, expected) in [
             (0, 20, Wait::Over),
             (1, 20, Wait::Awake),
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sleep_that_ends_late_by_less_than_it_was_early_does_no_harm() {
+    fn sleep_that_ends_late_within_its_margin_delays_nothing() {
         for late_us in [0, 10, 100, 240] {
             // The long one of two sleeps.
             let late = move |_, time| if time > EARLY { us(late_us) } else { Duration::ZERO };
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn waiting_awake_is_bounded_for_every_arrival_and_every_rate() {
+    fn spinning_is_bounded_at_every_rate() {
         let fiftieth = Duration::from_secs(1) / AWAKE_PART;
         for rate_per_s in [100, 1_000, 10_000, 200_000] {
             let clock = Fake::new(|_, _| Duration::ZERO);
@@ -229,19 +229,19 @@ mod tests {
     }
 
     #[test]
-    fn what_is_overdue_is_sent_at_once_in_order_and_the_schedule_does_not_move() {
+    fn overdue_arrivals_are_sent_at_once_without_moving_the_schedule() {
         // The tenth sleep ends 3.5 ms late, as if a host took the core away.
         let clock = Fake::new(|number, _| if number == 10 { us(3_500) } else { Duration::ZERO });
         let sent = kept(&clock, &open(1_000));
         assert_eq!(sent.len(), 1_000);
         assert!(sent.is_sorted_by_key(|(due, _)| *due));
         let late = sent.iter().filter(|(_, late)| *late > TURN).count();
-        assert_eq!(late, 4, "those that were due meanwhile");
+        assert_eq!(late, 4, "the arrivals that were due meanwhile");
         assert!(sent.last().is_some_and(|(_, late)| *late <= TURN));
     }
 
     #[test]
-    fn random_arrivals_are_never_sent_before_they_are_due() {
+    fn random_arrivals_are_not_sent_early() {
         let load =
             Load::Arrivals { start_per_s: 5_000, stages: Vec::new(), poisson: true, outstanding_max: 1 };
         let clock = Fake::new(|number, _| us(upesi_sim::mix(number) % 300));

@@ -67,7 +67,7 @@ mod tests {
     use crate::plan::load_profile::LOADS_MAX;
 
     #[test]
-    fn each_load_has_a_schedule_of_its_own() {
+    fn parallel_loads_have_separate_schedules() {
         let seeds: Vec<u64> = (0..LOADS_MAX).map(|place| schedule_seed(7, place)).collect();
         assert_eq!(seeds[0], 7, "the first is as it would be alone");
         assert!(seeds.iter().enumerate().all(|(place, seed)| !seeds[..place].contains(seed)));

@@ -1,5 +1,5 @@
 //! A CPU profile of the hub under the measured load. It is taken right after the measurement, so that the figures are
-//! those of a hub that was not profiled.
+//! not affected by profiling.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -23,7 +23,7 @@ enum LookError {
 }
 
 impl Run<'_> {
-    /// Continues to drive the hub and profiles it. These operations count for the audit, and for no figure. If the hub
+    /// Continues the load and profiles the hub. The audit includes these operations, but no figure does. If the hub
     /// returns no profile, only the profile is missing.
     pub(crate) async fn look(&self, hub: &mut Subject, admin: &AdminClient, length: Duration) {
         let Some(out) = self.options.out.as_deref() else { return };

@@ -30,7 +30,7 @@ use crate::plan::scenario::Scenario;
 use crate::plan::target::TargetHub;
 use crate::result::LabResult;
 
-/// A baseline is measured for this part of the hub's time.
+/// A baseline is measured for the hub's time divided by this number.
 const BASELINE_PART: u32 = 2;
 const QUIESCE_POLL: Duration = Duration::from_millis(20);
 
@@ -63,7 +63,7 @@ pub fn run(options: &RunOptions) -> Result<LabResult, LabError> {
     Ok(result)
 }
 
-/// The source of the hub's metrics. Places and processes that were named must exist.
+/// The source of the hub's metrics. Fails if a given place or process does not exist.
 async fn scraper(target: &TargetHub) -> Result<Scraper, LabError> {
     for pid in &target.pids {
         Usage::of(*pid)?;
@@ -133,7 +133,7 @@ impl Run<'_> {
         if let Some(length) = options.profile {
             self.look(&mut hub, &admin, length).await;
         }
-        self.progress.set_message("waiting for what is in flight");
+        self.progress.set_message("waiting for operations in flight");
         self.quiesce(&hub).await;
         let settled = match settling {
             Some(settling) => Some(settling.finish().await),
@@ -147,14 +147,14 @@ impl Run<'_> {
         if let Some(hub) = &mut own_hub {
             hub.end();
             if result.passed() && !options.keep_data {
-                // The data of a good run are not needed; those of a bad one are evidence.
+                // The data of a failed run are evidence. After a successful run they are removed.
                 let _ = std::fs::remove_dir_all(&data);
             }
         }
         Ok(result)
     }
 
-    /// Prepares the hub: DFSPs, endpoints, parties. Only then do the DFSPs get their faulty behaviour.
+    /// Prepares the hub: DFSPs, endpoints, parties. After that, the DFSPs get their faulty behaviour.
     async fn prepare(&self, admin: &AdminClient, hub: &Subject, target: &TargetHub) -> Result<(), LabError> {
         let options = self.options;
         self.progress.set_message("onboarding the DFSPs");
@@ -205,7 +205,7 @@ impl Run<'_> {
         }
         self.progress.set_message("starting the hub");
         let log = self.log("hub.log");
-        // Metrics must be current, because readings at the ends of a phase must not wait.
+        // Metrics must be current: readings at the ends of a phase must not wait.
         let mut arguments = vec!["--set=metrics.interval_ms=1".to_owned()];
         let mut tls = HubTls::default();
         if let Some(keys) = &self.keys {

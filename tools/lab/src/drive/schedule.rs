@@ -10,7 +10,7 @@ use upesi_sim::mix;
 
 use crate::plan::load_profile::{Load, Stage};
 
-/// Sets the draws of arrivals apart from other draws.
+/// Separates the draws of arrivals from other draws.
 const ARRIVALS: u64 = 0x6172_7269_7661_6c73;
 
 /// The due time of arrival `number` at a constant rate, counted from the start.
@@ -19,7 +19,7 @@ pub(crate) fn due(number: u64, rate_per_s: u32) -> Duration {
     Duration::from_nanos(u64::try_from(ns).unwrap_or(u64::MAX))
 }
 
-/// A level that moves along straight lines, and stays at the last one.
+/// A level that changes linearly in each segment, and stays at the last one.
 #[derive(Clone, Debug)]
 pub(crate) struct Profile {
     start: f64,
@@ -130,10 +130,10 @@ impl Iterator for Arrivals {
     }
 }
 
-/// The times of all arrivals of an open loop; `None` if users decide when they start.
+/// The times of all arrivals of an open loop; `None` for a closed loop.
 pub(crate) fn arrivals(load: &Load, seed: u64) -> Option<Box<dyn Iterator<Item = Duration> + Send>> {
     match load {
-        // Of several loads each has its own schedule: see [`crate::drive::parallel`].
+        // If there are several loads, each has its own schedule: see [`crate::drive::parallel`].
         Load::Closed { .. } | Load::RampingUsers { .. } | Load::Parallel { .. } => None,
         Load::Open { rate_per_s, .. } => {
             let rate_per_s = *rate_per_s;
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn a_level_moves_along_lines_and_stays() {
+    fn level_changes_linearly_and_stays_at_the_last_one() {
         // 5 → 600 → 1,000 users, as published for Mojaloop.
         let profile = Profile::new(5, &stages(&[(600, 90_000), (1_000, 120_000)]));
         for (ms, level) in [
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn even_arrivals_follow_the_area_under_the_rate() {
+    fn even_arrivals_follow_the_area_under_the_rate_profile() {
         let second = Duration::from_secs(1);
         for (start, list, seconds, expected) in [
             (100, &[][..], 10, 1_000),
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_seed_gives_the_same_schedule_and_another_seed_another() {
+    fn schedule_depends_on_the_seed() {
         for poisson in [false, true] {
             for (start, list) in [(500, &[][..]), (10, &[(400, 700), (400, 300), (20, 500)])] {
                 let load = load(start, list, poisson);
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn poisson_arrivals_have_the_rate_and_spread_of_their_kind() {
+    fn poisson_arrivals_have_mean_and_deviation_of_their_distribution() {
         for seed in 0..20 {
             let times = times(&load(1_000, &[], true), seed, Duration::from_secs(20));
             // 20,000 expected with a standard deviation of 141.

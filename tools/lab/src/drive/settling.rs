@@ -1,5 +1,5 @@
-//! Settlement during a run: `upesi settlement run` closes and settles the window again and again, and the amounts that
-//! each settlement moved are noted for the audit.
+//! Settlement during a run: `upesi settlement run` closes and settles the window at intervals. The amounts of each
+//! settlement are recorded for the audit.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::result::schema::SettlementResult;
 /// Maximum number of account pairs that the hub reports at once.
 const PAIRS_PAGE: usize = 10_000;
 
-/// Amounts that settlements moved: by currency and participant, positive for those that paid.
+/// Amounts of settlements by currency and participant; positive if the participant paid.
 pub(crate) type Nets = BTreeMap<String, BTreeMap<String, i128>>;
 
 #[derive(Debug, Default)]
@@ -131,7 +131,8 @@ impl Settled {
             let mut sums = BTreeMap::<&str, i128>::new();
             for account in &settlement.accounts {
                 let Ok(net) = Amount::parse_decimal(&account.net) else {
-                    self.findings.push(format!("settlement {}: {} is no net", settlement.id, account.net));
+                    self.findings
+                        .push(format!("settlement {}: net {} is not an amount", settlement.id, account.net));
                     continue;
                 };
                 let net = i128::from(net.units());
@@ -148,7 +149,7 @@ impl Settled {
     }
 }
 
-/// Number of commits in all settlement windows, for positions in a currency. Fails if there is no answer.
+/// Number of commits in all settlement windows, for positions in a currency. Fails if the hub does not answer.
 pub(crate) async fn commits_in_windows(admin: &AdminClient, currency: Currency) -> Result<u64, AdminError> {
     #[derive(Deserialize)]
     struct Page {

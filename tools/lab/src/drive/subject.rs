@@ -31,7 +31,7 @@ use crate::statistics::{cores_used, mebibytes, median, per_second, ratio, rounde
 /// Maximum time between a transfer's signature and its load.
 const AHEAD: Duration = Duration::from_secs(3_600);
 
-/// A subject that is driven and measured: the hub or a baseline.
+/// The hub or a baseline, which is driven and measured.
 pub(crate) struct Subject {
     pub name: &'static str,
     pub simulator: Simulator,
@@ -192,6 +192,7 @@ impl Subject {
         moves_money.then(|| self.generator().transfers_per_operation())
     }
 
+    /// The result of a baseline, with its ratio to the hub's throughput.
     pub fn as_baseline(&self, hub_throughput: f64) -> BaselineResult {
         let throughput = self.throughput();
         BaselineResult {
@@ -232,8 +233,8 @@ impl Run<'_> {
             .ok_or(OptionsError::DfspPrefix)?;
         config.listen = SocketAddr::new(options.sim_address, 0);
         config.seed = options.seed;
-        // A POST and a PUT per transfer may wait for their answers at the same time. With fewer connections the load
-        // generator would become the bottleneck, unnoticed.
+        // A POST and a PUT per transfer may wait for their responses at the same time. With fewer connections, the load
+        // generator would be the bottleneck without a warning.
         let usual = (2 * options.load.outstanding_max()).clamp(CONNECTIONS_MIN, CONNECTIONS_MAX);
         config.connections_max = options.connections_max.unwrap_or(usual);
         config.currencies = vec![options.currency];
@@ -305,8 +306,8 @@ impl Run<'_> {
         })
     }
 
-    /// Makes the signatures of a subject's first transfers. Messages of other kinds contain times that are not known
-    /// before, and are signed when they are sent.
+    /// Signs a subject's first transfers. Other messages contain times that are not known before; they are signed when
+    /// they are sent.
     pub(crate) fn sign_ahead(&self, subject: &Subject) {
         let security = self.options.security;
         if !security.is_signed() || security.sign_ahead == 0 {

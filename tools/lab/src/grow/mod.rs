@@ -31,12 +31,12 @@ use crate::{Environment, HubProcess, LabResult, LatencyMs, Usage};
 pub use report::Row;
 use report::{Curve, Loaded, Times};
 
-/// Steps that are measured unless told otherwise.
+/// Default steps.
 const STEPS: [u64; 7] = [1_000, 10_000, 100_000, 1_000_000, 10_000_000, 30_000_000, 100_000_000];
-/// After this many the filling is measured apart, so that the rate at a step is that of its end.
+/// If a step is longer than this number of transfers, the rate of filling is measured at its end.
 const LAST_PART: u64 = 1_000_000;
 
-/// How long nothing is done to the hub before its upkeep, to compare with.
+/// Idle time of the hub before its upkeep, for comparison.
 const UPKEEP_QUIET: Duration = Duration::from_secs(20);
 const SUBJECT: Subject = Subject {
     name: "growth",
@@ -66,7 +66,7 @@ pub struct GrowArguments {
     /// Also write requests of the usual size to the journal; its segments are dropped as soon as they are not needed.
     #[arg(long)]
     pub payloads: bool,
-    /// Seconds for which, at each step, transfers run through the hub and through an empty one, in turn; 0: no load.
+    /// Seconds of load at each step, on the hub and on an empty hub in turn; 0: no load.
     #[arg(long, value_name = "SECONDS", default_value_t = 10)]
     pub load: u64,
     /// Number of turns for each hub; the result has the medians.
@@ -77,11 +77,11 @@ pub struct GrowArguments {
     /// the directory afterwards, because its clock is a day ahead.
     #[arg(long, value_name = "RATE", default_value_t = 200)]
     pub upkeep: u32,
-    /// Directory for curve.json, curve.md, and suite.json with a result.json per step, from which `lab report` creates
-    /// plots.
+    /// Directory for curve.json, curve.md, and suite.json with a result.json per step. `lab report` creates plots from
+    /// it.
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// Directory of the evidence to which the run is added, such as docs/evidence.
+    /// Directory for the evidence of this run, such as docs/evidence.
     #[arg(long, value_name = "DIR")]
     pub report: Option<PathBuf>,
     /// Print curve.json to stdout instead of the table.
@@ -92,8 +92,8 @@ pub struct GrowArguments {
     pub binary: Option<PathBuf>,
 }
 
-/// Grows the history step by step and tells what each costs. Errors: 1 where an aim was missed; 64 where the
-/// directory is not new; 73 where files cannot be written; 69 where the hub does not start.
+/// Grows the history step by step and reports the cost of each step. Fails with 1 if a goal is missed, 64 if the
+/// directory is not new, 73 if files cannot be written, and 69 if the hub does not start.
 pub fn run(arguments: &GrowArguments) -> Outcome {
     let started = Instant::now();
     let curve = grow(arguments)?;
@@ -128,7 +128,7 @@ fn grow(arguments: &GrowArguments) -> Result<Curve, Failure> {
         present = step;
         curve.rows.push(row);
         if let Some(out) = &arguments.out {
-            // After each step: a run of an hour should leave something behind wherever it is stopped.
+            // Results are written after each step: a run of an hour should leave results even if it is stopped.
             curve.write(out).map_err(cannot_create(out))?;
         }
     }
@@ -147,7 +147,7 @@ fn grow(arguments: &GrowArguments) -> Result<Curve, Failure> {
     Ok(curve)
 }
 
-/// A place beside the data directory, on the same disk: `DATA-what`.
+/// A path beside the data directory, on the same disk: `DATA-what`.
 fn beside(data: &Path, what: &str) -> PathBuf {
     let mut name = data.as_os_str().to_owned();
     name.push("-");
@@ -155,7 +155,7 @@ fn beside(data: &Path, what: &str) -> PathBuf {
     name.into()
 }
 
-/// Ascending, none beyond the end, the end among them.
+/// The steps in ascending order, none beyond the end; the end is the last one.
 fn steps(arguments: &GrowArguments) -> Vec<u64> {
     let asked = if arguments.steps.is_empty() { &STEPS[..] } else { &arguments.steps };
     let mut steps: Vec<u64> = asked.iter().copied().filter(|step| *step < arguments.transfers).collect();
@@ -166,7 +166,7 @@ fn steps(arguments: &GrowArguments) -> Vec<u64> {
     steps
 }
 
-/// Fills up to `step` transfers and measures there.
+/// Fills up to `step` transfers, and measures.
 fn measure_step(
     arguments: &GrowArguments,
     seed: &mut Option<u64>,
@@ -210,7 +210,7 @@ fn fill(
     row.refusals = before.refusals + last.refusals;
     row.fill_rss_bytes = usage.resident_bytes;
     let seed = hub.filler.seed;
-    // Everything is archived behind it.
+    // After the shutdown, all transfers are in the archive.
     hub.engine.shutdown();
     lookups(&arguments.data.join("archive"), seed, step, arguments.lookups, row)
 }
@@ -219,7 +219,7 @@ fn milliseconds(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// How long a hub that was just started is left alone before its memory is read: it reads its filters meanwhile.
+/// Time between the start of a hub and the reading of its memory. Meanwhile the hub reads its filters.
 const SETTLE: Duration = Duration::from_secs(5);
 const FILTERS_WAIT_MAX: Duration = Duration::from_secs(120);
 const FILTERS_WAIT_STEP: Duration = Duration::from_millis(20);
@@ -228,8 +228,8 @@ fn nanoseconds(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Asks the archive for transfers that it has and for ids that it has not, as the duplicate check of a prepare does. No
-/// engine has it open, and its filters are read.
+/// Queries the archive for ids that it contains and for ids that it does not contain, as the duplicate check of a
+/// prepare does. No engine has the archive open, and its filters are in memory.
 fn lookups(path: &Path, seed: u64, present: u64, count: u64, row: &mut Row) -> Result<(), Failure> {
     let failed = |error: upesi_tables::TablesError| Failure::new(Exit::InputOutput, error);
     let archive = FjallArchive::open(path, &ArchiveOptions::default()).map_err(failed)?;
@@ -240,7 +240,7 @@ fn lookups(path: &Path, seed: u64, present: u64, count: u64, row: &mut Row) -> R
     let count = count.min(present);
     let mut times = Vec::new();
     for index in 0..count {
-        // Spread over the whole history.
+        // The ids are spread over the whole history.
         let id = transfer_id(seed, scattered(index) % present);
         let started = Instant::now();
         let found = archive.get(&id).map_err(failed)?;
@@ -274,13 +274,13 @@ fn lookups(path: &Path, seed: u64, present: u64, count: u64, row: &mut Row) -> R
     Ok(())
 }
 
-/// The same scattered numbers in each run.
+/// A scattered number, the same in each run.
 fn scattered(index: u64) -> u64 {
     let mixed = (index + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     (mixed ^ (mixed >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 3
 }
 
-/// Starts the real hub on the directory, from the process to `GET /health` 200, and looks at its memory.
+/// Starts the real hub on the directory, measures the time until `GET /health` returns 200, and reads its memory.
 fn restart(arguments: &GrowArguments, row: &mut Row) -> Result<(), Failure> {
     let binary = match &arguments.binary {
         Some(binary) => binary.clone(),
@@ -321,7 +321,7 @@ fn start(runtime: &tokio::runtime::Runtime, binary: &Path, data: &Path) -> Resul
     runtime.block_on(hub).map_err(unavailable)
 }
 
-/// Does something with the grown hub and with the empty one, as often as `turns`, each time the other first.
+/// Measures the grown hub and the empty hub `turns` times each, and changes their order each time.
 fn in_turn<T>(
     turns: u32,
     mut measure: impl FnMut(bool) -> Result<T, Failure>,
@@ -337,7 +337,7 @@ fn in_turn<T>(
     Ok((grown, empty))
 }
 
-/// A lab run of its own process against a hub.
+/// A load run in a separate process against a hub.
 fn load(arguments: &GrowArguments, binary: &Path, hub: &HubProcess) -> Result<Loaded, Failure> {
     let output = Command::new(binary)
         .args([

@@ -56,6 +56,7 @@ pub struct Loaded {
     pub cpu_us: Option<f64>,
 }
 
+/// The measurements at one step.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Row {
     pub transfers: u64,
@@ -64,7 +65,7 @@ pub struct Row {
     pub fill_last_part_per_s: u64,
     /// CPU of the process per transfer, all threads, in nanoseconds.
     pub fill_cpu_ns: u64,
-    /// The longest time in which no transfer ended, in milliseconds.
+    /// The longest time between two finished transfers, in milliseconds.
     pub pause_max_ms: u64,
     /// Commands that had to be repeated because the archive was behind.
     pub refusals: u64,
@@ -103,6 +104,7 @@ pub struct Row {
 }
 
 impl Row {
+    /// The main figures in one line.
     pub fn line(&self) -> String {
         format!(
             "{} transfers: {}/s, pause {} ms, archive {} bytes each, restart {} ms, hub {} MB",
@@ -182,6 +184,7 @@ impl Row {
     }
 }
 
+/// The contents of curve.json.
 #[derive(Clone, Debug, Serialize)]
 pub struct Curve {
     pub environment: Environment,
@@ -223,14 +226,14 @@ impl Curve {
         judge(self).iter().filter_map(ObjectiveResult::missed).collect()
     }
 
-    /// The steps, the maintenance and the aims, for people.
+    /// Tables of the steps, the maintenance and the objectives.
     pub(super) fn markdown(&self) -> String {
         let mut text = markdown(&self.rows);
         if let Some(upkeep) = &self.upkeep {
             text.push('\n');
             text.push_str(&upkeep.markdown());
         }
-        text.push_str("\n| what | measured | aim | |\n|---|---:|---|---|\n");
+        text.push_str("\n| figure | measured | objective | |\n|---|---:|---|---|\n");
         for aim in judge(self) {
             let (relation, verdict) = (aim.relation(), if aim.is_reached { "reached" } else { "missed" });
             // Writing to a String does not fail.
@@ -267,7 +270,7 @@ impl Curve {
 pub fn markdown(rows: &[Row]) -> String {
     let mut text = String::from(
         "| finished transfers | fill/s (at the end) | CPU, µs | longest pause, ms | hit / miss, µs | disk per transfer: \
-         archive / journal, bytes | restart, ms | hub, MB | transfers/s, p99 ms | the same of an empty hub |\n|---|---|---|---|---|---|---|---|---|---|\n",
+         archive / journal, bytes | restart, ms | hub, MB | transfers/s, p99 ms | empty hub: transfers/s, p99 ms |\n|---|---|---|---|---|---|---|---|---|---|\n",
     );
     for row in rows {
         let each = |bytes: u64| bytes / row.transfers.max(1);
@@ -320,7 +323,7 @@ const ALWAYS: [Objective<Curve>; 3] = [
 ];
 
 const UPKEEP: Objective<Curve> =
-    Objective::at_least("served during upkeep", "% of what is due, in the worst task", 95.0, |curve| {
+    Objective::at_least("served during upkeep", "% of the due transfers, in the worst task", 95.0, |curve| {
         curve.upkeep.as_ref().map_or(0.0, |upkeep| upkeep.served_least() * 100.0)
     });
 

@@ -17,7 +17,7 @@ use crate::drive::onboard::onboard;
 use crate::failures::{software, unavailable};
 use crate::statistics::{part, quantiles};
 
-/// Maximum number of unfinished transfers. Further ones are not sent, and count as not served.
+/// Maximum number of unfinished transfers. Above it, transfers are not sent and count as not served.
 const OPEN_MAX: u64 = 50_000;
 /// Longer than any step of the clock during the load.
 const EXPIRY: Duration = Duration::from_secs(10 * 86_400);
@@ -26,6 +26,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const PATIENCE_STEP: Duration = Duration::from_millis(20);
 const CONNECTIONS: usize = 128;
 
+/// The load that was served during one task.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Served {
     pub meanwhile: &'static str,
@@ -181,7 +182,7 @@ impl Shared {
         self.open.fetch_sub(1, Ordering::AcqRel);
     }
 
-    /// Passes the part in which a transfer was due. There is none before the first part.
+    /// Calls `note` with the part that contains a transfer's due time. Does nothing before the first part.
     fn with_part(&self, intended: Instant, note: impl FnOnce(&mut Part)) {
         if let Some(part) = self.parts().iter_mut().rev().find(|part| part.begun <= intended) {
             note(part);
@@ -213,7 +214,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_part_tells_what_was_due_in_it_whenever_it_ended() {
+    fn part_counts_transfers_by_their_due_time() {
         let begun = Instant::now();
         let latencies_us = (1..=200).rev().map(|ms| ms * 1_000).collect();
         let part = Part { meanwhile: "backup", begun, offered: 210, latencies_us };

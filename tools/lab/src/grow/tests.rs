@@ -23,7 +23,7 @@ fn arguments(transfers: u64, steps: &[u64]) -> GrowArguments {
 }
 
 #[test]
-fn steps_ascend_to_the_end() {
+fn steps_are_sorted_and_include_the_end() {
     for (transfers, asked, expected) in [
         (50_000, &[][..], &[1_000, 10_000, 50_000][..]),
         (100_000_000, &[], &STEPS),
@@ -35,7 +35,7 @@ fn steps_ascend_to_the_end() {
 }
 
 #[test]
-fn a_step_fills_and_measures() {
+fn step_fills_and_measures() {
     let directory = tempfile::tempdir().unwrap();
     let arguments = GrowArguments { data: directory.path().join("data"), ..arguments(0, &[]) };
     let mut seed = None;
@@ -78,7 +78,7 @@ fn row(grown: &[f64], empty: &[f64]) -> Row {
 }
 
 #[test]
-fn a_curve_is_written_as_results_with_a_plot_for_each_figure() {
+fn curve_is_written_as_results_with_a_plot_for_each_figure() {
     let directory = tempfile::tempdir().unwrap();
     let curve = curve(directory.path(), row(&[6_000.0, 9_000.0, 7_000.0], &[7_500.0, 7_000.0, 8_000.0]));
     curve.write(directory.path()).unwrap();
@@ -117,7 +117,7 @@ fn a_curve_is_written_as_results_with_a_plot_for_each_figure() {
 }
 
 #[test]
-fn what_a_history_costs_is_judged() {
+fn curve_is_judged_by_its_objectives() {
     let directory = tempfile::tempdir().unwrap();
     let judged = |row: Row| curve(directory.path(), row).missed();
     assert_eq!(judged(row(&[900.0], &[1_000.0])), Vec::<String>::new());
@@ -135,14 +135,14 @@ fn what_a_history_costs_is_judged() {
         assert!(missed.starts_with(begin), "{missed}");
     }
     assert_eq!(missed.len(), 3, "{missed:?}");
-    // Without load runs, there is no statement about throughput.
+    // Without load runs, the throughput is not judged.
     let without = Curve { load_s: 0, ..curve(directory.path(), row(&[], &[])) };
     assert_eq!(without.missed(), Vec::<String>::new());
     assert_eq!(curve(directory.path(), row(&[], &[])).missed().len(), 1);
 }
 
 #[test]
-fn the_evidence_of_a_curve_says_where_it_was_and_what_was_aimed_at() {
+fn evidence_of_a_curve_has_machine_and_objectives() {
     let directory = tempfile::tempdir().unwrap();
     let provenance = Provenance { commit: "abc".to_owned(), ..Provenance::default() };
     let curve = curve(directory.path(), row(&[900.0], &[1_000.0]));
@@ -153,7 +153,7 @@ fn the_evidence_of_a_curve_says_where_it_was_and_what_was_aimed_at() {
 }
 
 #[test]
-fn each_goes_first_in_turn() {
+fn in_turn_alternates_the_order() {
     let mut order = Vec::new();
     let measured = in_turn(3, |is_grown| {
         order.push(is_grown);
@@ -176,7 +176,7 @@ fn failed_export_ends_wait_for_removal() {
 
 /// The whole maintenance on a small history, while transfers continue.
 #[test]
-fn a_hub_serves_while_it_is_kept_up() {
+fn hub_serves_during_its_upkeep() {
     let directory = tempfile::tempdir().unwrap();
     let arguments = GrowArguments { data: directory.path().join("data"), ..arguments(0, &[]) };
     let mut row = Row::default();
@@ -190,7 +190,7 @@ fn a_hub_serves_while_it_is_kept_up() {
     let [nothing, backup, again, restore, export] = &upkeep.tasks[..] else { unreachable!() };
     assert_eq!(nothing.bytes, 0);
     assert!(nothing.served.committed > 0 && nothing.served.p99_ms > 0.0, "{nothing:?}");
-    assert!(backup.bytes > again.bytes, "only what is new is copied again: {upkeep:?}");
+    assert!(backup.bytes > again.bytes, "only new files are copied again: {upkeep:?}");
     assert!(restore.bytes > 0 && export.bytes > 0, "{upkeep:?}");
     // Removed data and temporary files are gone; transfers that came in the meantime are present.
     let archive = FjallArchive::open(arguments.data.join("archive"), &ArchiveOptions::default()).unwrap();

@@ -30,7 +30,7 @@ use crate::observe::process::directory_bytes;
 use crate::statistics::part;
 
 const DAY_MS: i64 = 86_400_000;
-/// Time by which the oldest part exceeds the required age; the next part ends later than that.
+/// Margin above the required age of the oldest part. The next part ends later than that.
 const AFTER_ITS_DAY_MS: i64 = 1_000;
 /// Maximum time to wait for the removal of the oldest part.
 const LEAVE_WAIT_MAX: Duration = Duration::from_secs(2 * 3600);
@@ -178,8 +178,8 @@ fn copy(data: &Path, to: &Path) -> Result<BackupReport, Failure> {
     backup(&BackupArguments { data: data.to_owned(), to: to.to_owned(), json: false })
 }
 
-/// The archive's oldest division, or its only one, and the time at which its last transfer ended. It is the division to
-/// remove. No hub is using the archive.
+/// The archive's oldest division, or its only one, and the end of its last transfer. This division is removed. No hub
+/// is using the archive.
 fn oldest(archive: &Path) -> Result<(Division, Timestamp), Failure> {
     let failed = |error: upesi_tables::TablesError| Failure::new(Exit::InputOutput, error);
     let archive = FjallArchive::open(archive, &ArchiveOptions::default()).map_err(failed)?;
@@ -188,7 +188,7 @@ fn oldest(archive: &Path) -> Result<(Division, Timestamp), Failure> {
     }
     let oldest = archive.divisions().first().copied();
     let oldest = oldest.and_then(|division| Some((division, division.last_time?)));
-    oldest.ok_or_else(|| Failure::new(Exit::Failure, "the archive holds nothing that could leave"))
+    oldest.ok_or_else(|| Failure::new(Exit::Failure, "the archive has no division to remove"))
 }
 
 fn start(data: &Path, export: &Path, clock: Arc<dyn Clock>) -> Result<Hub, Failure> {
@@ -220,7 +220,7 @@ pub(super) fn wait_until_left(
     failure: impl Fn() -> Option<String>,
 ) -> Result<(), Failure> {
     let begun = Instant::now();
-    // `<first_seq>`, and the same with an ending during the removal.
+    // A division's file is `<first_seq>`; during the removal, its name has an additional ending.
     let is_there = || -> std::io::Result<bool> {
         for entry in fs::read_dir(archive)? {
             let name = entry?.file_name();

@@ -58,7 +58,7 @@ fn read_of(dfsp: &str, token: &HeaderValue) -> Result<Request<Full<Bytes>>, Stri
     let mut request = Request::new(Full::default());
     *request.method_mut() = Method::GET;
     *request.uri_mut() =
-        format!("/participants/{dfsp}/accounts").parse().map_err(|_| "the path is no URI".to_owned())?;
+        format!("/participants/{dfsp}/accounts").parse().map_err(|_| "the path is not a URI".to_owned())?;
     request.headers_mut().insert("authorization", token.clone());
     Ok(request)
 }
@@ -86,7 +86,7 @@ fn upesi(arguments: &[&str]) -> Result<(), IsolatedError> {
 
 fn text(path: &Path) -> Result<&str, IsolatedError> {
     path.to_str().ok_or_else(|| IsolatedError::Io {
-        what: format!("the path {} is no text", path.display()),
+        what: format!("the path {} is not a valid text", path.display()),
         source: std::io::ErrorKind::InvalidFilename.into(),
     })
 }

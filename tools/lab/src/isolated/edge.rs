@@ -1,5 +1,5 @@
 //! One request of a transfer over HTTP, to a separate hub: `POST /transfers` until the 202, or `PUT /transfers/{ID}`
-//! until the 200. Callbacks are held back, or accepted by receivers that do nothing.
+//! until the 200. The hub holds callbacks back, or sends them to receivers that do nothing.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +21,7 @@ use crate::plan::stage::edge::Settings;
 use crate::plan::stage::message::MessageKind;
 use crate::result::schema::Queues;
 
-/// An address without a listener: the first connection to it fails, and the lane pauses for the rest of the run.
+/// An address without a listener. The first connection to it fails, and the lane pauses for the rest of the run.
 const NOBODY: &str = "http://127.0.0.1:1";
 const HOLD_CALLBACKS: [&str; 3] = [
     "--set=callbacks.breaker_threshold=1",

@@ -23,7 +23,7 @@ const FULFIL_BODY_BYTES: usize = 160;
 const EXPIRY_MS: i64 = 3_600_000;
 const BUSY_WAIT: Duration = Duration::from_millis(5);
 
-/// The payloads in the journal beside the decisions.
+/// The payloads in the journal, in addition to the decisions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Payloads {
     /// Headers and bodies of the size of the lab's messages.
@@ -33,7 +33,7 @@ pub(crate) enum Payloads {
 
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Filling {
-    /// The longest time in which no transfer ended.
+    /// The longest time between two finished transfers.
     pub(crate) pause_max: Duration,
     /// Number of commands that were rejected because the archive was behind.
     pub(crate) refusals: u64,
@@ -75,7 +75,7 @@ impl Progress {
         }
     }
 
-    /// Notes that a transfer ended. All tasks run on one thread.
+    /// Records the end of a transfer. All tasks run on one thread.
     fn note(&self) {
         let now = u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX);
         let before = self.last_end_ns.swap(now, Ordering::Relaxed);
@@ -140,7 +140,7 @@ impl Filler {
         self.submit(Command::Fulfil(fulfil), self.payload(FULFIL_BODY_BYTES), progress).await
     }
 
-    /// The prepare of a number; only its expiration differs between calls.
+    /// The prepare with a number; only its expiration differs between calls.
     pub(crate) fn prepare(&self, number: u64) -> Prepare {
         let count = self.dfsps.len() as u64;
         let payer = self.dfsps[(number % count) as usize];
@@ -162,7 +162,7 @@ impl Filler {
         }
     }
 
-    /// Submits a command until the engine accepts it. The engine rejects commands while the archive catches up.
+    /// Submits a command, and repeats it as long as the engine rejects it because the archive is behind.
     async fn submit(&self, command: Command, payload: Payload, progress: &Progress) -> Outcome {
         loop {
             match self.handle.submit(command.clone(), payload.clone()).await {
@@ -172,7 +172,10 @@ impl Filler {
                     tokio::time::sleep(BUSY_WAIT).await;
                 }
                 other => {
-                    return Err(Failure::new(Exit::InputOutput, format!("the engine refused: {other:?}")));
+                    return Err(Failure::new(
+                        Exit::InputOutput,
+                        format!("the engine rejected a command: {other:?}"),
+                    ));
                 }
             }
         }
@@ -193,12 +196,13 @@ impl Filler {
     /// Creates the accounts, the model and the DFSPs, unless they exist.
     pub(crate) async fn onboard(&self) -> Outcome {
         let scheme = Scheme::between(self.dfsps.clone(), self.currency);
-        let refused = |error| Failure::new(Exit::InputOutput, format!("the engine refused: {error:?}"));
+        let refused =
+            |error| Failure::new(Exit::InputOutput, format!("the engine rejected a command: {error:?}"));
         scheme.onboard(&self.handle).await.map(drop).map_err(refused)
     }
 }
 
-/// The random data of a transfer, which cannot be compressed, as in real ones.
+/// The random data of a transfer. They cannot be compressed, as in real transfers.
 struct Secret {
     id: TransferId,
     preimage: [u8; 32],

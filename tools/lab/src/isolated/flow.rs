@@ -36,7 +36,7 @@ pub(super) fn feed(engine: &EngineHandle, ready: &Arc<Vec<Ready>>) -> Result<(),
     })
 }
 
-/// Submits one command after the other until there are none left.
+/// Submits one command after the other until the list is empty.
 async fn submit_in_turn(
     engine: EngineHandle,
     ready: Arc<Vec<Ready>>,
@@ -73,7 +73,8 @@ impl Effects for Deliver {
 
     fn flush(&mut self) {
         if let (false, Some(engine)) = (self.keys.is_empty(), self.engine.get()) {
-            // Reports that do not fit into the queue stay in the outbox, without harm here.
+            // Reports that do not fit into the queue are dropped. Their callbacks stay in the outbox, which is harmless
+            // here.
             let _ = engine.submit_quietly(Command::Delivered(std::mem::take(&mut self.keys)));
         }
     }

@@ -1,4 +1,4 @@
-//! The load generator alone: the delay between schedule and start of operations that have nothing to send.
+//! The load generator alone: the delay between the due time and the start of operations that send nothing.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

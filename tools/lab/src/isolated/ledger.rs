@@ -7,12 +7,12 @@ use upesi_types::Timestamp;
 use super::IsolatedError;
 use super::scheme::Scheme;
 
-/// The configuration of ledgers and engines that are fed: streams expire in 2099.
+/// The configuration of the ledger and the engine: streams expire in 2099.
 pub(super) fn config() -> LedgerConfig {
     LedgerConfig { transfer_validity_max_ms: i64::MAX, ..LedgerConfig::default() }
 }
 
-/// A ledger that is its own journal: every decision is folded at once.
+/// A ledger without a journal: every decision is folded at once.
 pub(super) struct Folded {
     pub ledger: Ledger,
     decision: Decision,
@@ -20,6 +20,7 @@ pub(super) struct Folded {
 }
 
 impl Folded {
+    /// A ledger with the participants of a scheme.
     pub fn onboarded(scheme: &Scheme) -> Result<Self, IsolatedError> {
         let now = SystemClock.now();
         let mut folded = Self { ledger: Ledger::new(config()), decision: Decision::default(), now };

@@ -1,4 +1,4 @@
-//! The measurement of a stage, and the result that is made of it.
+//! The measurement of a stage, and its result.
 #![expect(clippy::float_arithmetic, reason = "rates and means of measurements; no money")]
 
 use std::collections::BTreeMap;
@@ -37,7 +37,7 @@ pub(super) fn record(histogram: &mut Histogram<u64>, time: Duration) {
     histogram.saturating_record(u64::try_from(time.as_nanos()).unwrap_or(LATENCY_NS_MAX).max(1));
 }
 
-/// Times that threads note, each in its own histogram, so that they share no locks.
+/// Times that threads record, each in its own histogram, so that the threads share no locks.
 pub(super) struct Times(Vec<Mutex<Histogram<u64>>>);
 
 impl Times {
@@ -114,6 +114,7 @@ impl Measurement {
         self.repetitions.iter().map(|repetition| repetition.took).sum()
     }
 
+    /// Adds a repetition.
     pub fn repeat(&mut self, took: Duration, completed: u64, latency_ns: &Histogram<u64>, used: &UsedCpu) {
         self.repetitions.push(Repetition { took, completed });
         // Cannot fail: all histograms have the same bounds.
@@ -121,13 +122,13 @@ impl Measurement {
         self.cpu.add(used);
     }
 
-    /// Notes the number of DFSPs in a stream.
+    /// Records the number of DFSPs in a stream.
     pub fn fed_with(&mut self, stream: &Stream) {
         self.parameters.insert("dfsps", number(stream.header.dfsps.len()));
     }
 
-    /// Notes parts of this process by prefixes of their threads' names. Memory is the process's: it is in the first row
-    /// only. Writes and context switches of parts are not known.
+    /// Records parts of this process by prefixes of their threads' names. Memory belongs to the process: it is in the
+    /// first row only. Writes and context switches of parts are not known.
     pub fn parts(&mut self, parts: &[(&str, &[&str])]) {
         let (usage, wall, completed) = (Usage::own().ok(), self.took(), self.completed());
         let memory = |place: usize, bytes: fn(&Usage) -> u64| {
@@ -147,6 +148,7 @@ impl Measurement {
         self.processes = parts.iter().enumerate().map(row).collect();
     }
 
+    /// The result of all repetitions.
     pub fn result(mut self, kind: &str, context: &Context, started_at: Timestamp) -> LabResult {
         if self.processes.is_empty() {
             self.parts(&[("hub", &[""])]);
@@ -331,7 +333,7 @@ pub(crate) fn table(result: &LabResult) -> String {
     if let Some(durable) = result.durable {
         row("durable", if durable { "yes" } else { "no" });
     }
-    row("valid", if result.validity.valid { "yes" } else { "NO, the figures do not count" });
+    row("valid", if result.validity.valid { "yes" } else { "NO, the figures are not valid" });
     for finding in &result.validity.findings {
         row("", finding);
     }
@@ -363,7 +365,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn threads_are_told_apart_by_name() {
+    fn cpu_of_threads_is_separated_by_name() {
         let before = ThreadTimes::now();
         let (stop, stopped) = std::sync::mpsc::channel::<()>();
         let (spun, ready) = std::sync::mpsc::channel();

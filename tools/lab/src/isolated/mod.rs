@@ -42,7 +42,7 @@ pub struct Context {
     pub surroundings: Surroundings,
     /// A directory on the disk to measure. Everything that is created there is removed at the end.
     pub scratch: PathBuf,
-    /// Further arguments for the hub that the kinds `prepare`, `fulfil` and `admin` start: this program.
+    /// Further arguments for the hub that the kinds `prepare`, `fulfil` and `admin` start. The hub is this program.
     pub hub_arguments: Vec<String>,
     pub seed: u64,
 }
@@ -77,7 +77,7 @@ pub fn run(kind: &str, table: Option<&Node>, context: &Context) -> Result<LabRes
     crate::observe::process::allow_many_files();
     let started_at = SystemClock.now();
     let mut measurement = measure(&stage, context)?;
-    // Only given keys are repeated; the documentation describes the defaults.
+    // Only the given keys are repeated; the documentation describes the defaults.
     let of_kind = KINDS.into_iter().find(|(known, _)| *known == kind).map_or(OF_EDGE, |(_, keys)| keys);
     for key in of_kind.iter().chain(&OF_ALL) {
         if let Some(node) = table.and_then(|table| table.get(key)) {
@@ -102,7 +102,7 @@ pub enum IsolatedError {
     Stream(#[from] StreamError),
     #[error("the engine does not start: {0}")]
     Start(#[from] upesi_engine::StartError),
-    #[error("the engine refused {what}: {reason}")]
+    #[error("the engine rejected {what}: {reason}")]
     Refused { what: &'static str, reason: String },
     #[error(transparent)]
     Journal(#[from] upesi_journal::JournalError),
@@ -110,11 +110,11 @@ pub enum IsolatedError {
     Directory(#[from] upesi_journal::DataDirectoryError),
     #[error("the archive: {0}")]
     Archive(#[from] upesi_tables::TablesError),
-    #[error("no stream can be recorded: {0}")]
+    #[error("a stream cannot be recorded: {0}")]
     Recording(Box<crate::drive::error::LabError>),
     #[error(transparent)]
     Child(#[from] ChildError),
-    #[error("no operator can be made: {0}")]
+    #[error("an operator cannot be created: {0}")]
     Operator(String),
     #[error(transparent)]
     Workers(#[from] upesi_http::WorkersError),
@@ -143,7 +143,7 @@ impl IsolatedError {
         Self::Io { what: "a thread of the measurement".to_owned(), source: io::Error::other("it panicked") }
     }
 
-    /// Whether the user made a mistake, rather than the machine.
+    /// Whether the user made a mistake; otherwise the machine failed.
     pub const fn is_usage(&self) -> bool {
         matches!(self, Self::Kind(_) | Self::Settings(_))
     }
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn the_journal_holds_every_record() {
+    fn journal_stage_appends_every_record() {
         let result = measure(
             "journal",
             "record_bytes = 300\nbatch = 4\nbatches = 50\nrepetitions = 3\nsegment_bytes = 65536\ndurable = false",
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn every_callback_arrives_with_and_without_kept_connections() {
+    fn callbacks_arrive_with_and_without_kept_connections() {
         for keep_alive in [true, false] {
             let table = format!(
                 "messages = 120\ndfsps = 3\nconnections = 4\nqueued = 40\nrepetitions = 2\nkeep_alive = {keep_alive}"
@@ -249,13 +249,13 @@ mod tests {
     }
 
     #[test]
-    fn simulated_dfsps_take_every_callback_and_answer_it() {
+    fn simulated_dfsps_accept_and_answer_every_callback() {
         for more in ["", "receiver_delay_ms = 2", "keep_alive = false\nreceiver_threads = 2"] {
             let table = format!("receivers = 'dfsps'\nmessages = 60\ndfsps = 3\nrepetitions = 2\n{more}");
             let result = measure("notification", &table);
             assert_eq!((&*result.unit, result.completed), ("callback", 120), "{more}");
             assert_eq!(result.parameters["receivers"], Parameter::Text("dfsps".to_owned()));
-            // Timed from the handover to the acceptance, each once.
+            // The time from the handover to the acceptance of each callback is recorded once.
             let counted: u64 =
                 result.histogram.iter().flat_map(|found| &found.buckets).map(|bucket| bucket.1).sum();
             assert_eq!(counted, 120, "{more}");
@@ -263,13 +263,13 @@ mod tests {
     }
 
     #[test]
-    fn callbacks_alone_are_fed_with_recorded_streams() {
+    fn notification_scenarios_use_recorded_streams() {
         let names = SCENARIOS.iter().map(|(name, _)| *name);
         let replayed: Vec<&str> = names.filter(|name| name.starts_with("notification-")).collect();
         assert_eq!(replayed.len(), 5);
         for name in replayed {
             for point in ScenarioFile::named(name).unwrap().points() {
-                let Work::Isolated { table, .. } = &point.work else { panic!("{name} is no stage alone") };
+                let Work::Isolated { table, .. } = &point.work else { panic!("{name} is not isolated") };
                 let recorded = table.as_ref().and_then(|table| table.get("recorded"));
                 assert_eq!(recorded.map(|node| &node.value), Some(&Value::Flag(true)), "{name}");
             }
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn every_arrival_of_a_schedule_begins_and_lateness_is_judged() {
+    fn generator_starts_every_arrival_and_judges_its_delay() {
         let even = "rate_per_s = 400\nms = 150\nrepetitions = 2\nthreads = 2\nlate_us_max = 60000000";
         let result = measure("generator", even);
         assert_eq!((&*result.unit, result.completed), ("arrival", 2 * 60));
@@ -288,7 +288,7 @@ mod tests {
             "two draws of 60 in the mean, seeds 1 and 2: {}",
             random.completed
         );
-        // No operation starts within a microsecond, because another thread has to wake up.
+        // No operation starts within a microsecond, because another thread must wake up.
         let table = table_of("rate_per_s = 400\nms = 100\nrepetitions = 1\nlate_us_max = 1");
         let scratch = tempfile::tempdir().unwrap();
         let late = run("generator", Some(&table), &context(&scratch)).unwrap();
@@ -300,19 +300,19 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_named_before_anything_runs() {
+    fn mistakes_in_a_table_are_reported_before_the_run() {
         let scratch = tempfile::tempdir().unwrap();
         for (kind, table, wanted) in [
-            ("positions", "", "there is no isolated kind \"positions\""),
+            ("positions", "", "\"positions\" is not an isolated kind"),
             (
                 "notification",
                 "queued = 0\nnonsense = 1",
                 "\"nonsense\" is unknown in [isolated]; there are stream, recorded",
             ),
             ("notification", "stream = 'x'\ndfsps = 3", "a recorded stream has its own DFSPs"),
-            ("prepare", "stream = 'x'\nexisting = 3", "existing transfers are made up"),
-            ("prepare", "recorded = true\nexisting = 3", "existing transfers are made up"),
-            ("notification", "recorded = true\nstream = 'x'", "leave stream out, or recorded"),
+            ("prepare", "stream = 'x'\nexisting = 3", "existing transfers are generated"),
+            ("prepare", "recorded = true\nexisting = 3", "existing transfers are generated"),
+            ("notification", "recorded = true\nstream = 'x'", "leave out stream, or recorded"),
             ("notification", "receivers = 'nobody'", "give one of sinks, dfsps"),
             ("journal", "batch = 65536\nrecord_bytes = 65536", "batch × record_bytes"),
             ("prepare", "callbacks = 'sent'", "give one of held, swallowed"),
@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_stream_is_told_apart() {
+    fn missing_stream_has_its_own_error() {
         let scratch = tempfile::tempdir().unwrap();
         let table = table_of("stream = '/nonexistent/stream'");
         let error = run("notification", Some(&table), &context(&scratch)).unwrap_err();
@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_hub_took_can_be_recorded_and_replayed() {
+    fn accepted_requests_can_be_recorded_and_replayed() {
         let directory = tempfile::tempdir().unwrap();
         let generated =
             GenerateOptions { transfers: 50, dfsps: 3, fulfils: true, ..GenerateOptions::default() };

@@ -1,5 +1,5 @@
-//! Callbacks alone: the prepares of a stream through the courier to receivers, which are sinks or simulated DFSPs.
-//! There is no gateway, no engine and no journal.
+//! Callbacks alone: the prepares of a stream through the courier to receivers, which are sinks or simulated DFSPs. The
+//! gateway, the engine and the journal are left out.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -47,13 +47,13 @@ impl Settings {
         measured
     }
 
-    /// Number of callbacks that open the connections, before those that count.
+    /// Number of callbacks that open the connections. They are sent before the measurement.
     const fn first(&self) -> usize {
         self.source.messages.div_ceil(20)
     }
 
-    /// Number of transfers that the callbacks are about. Sinks accept the same ones in every repetition; a DFSP answers
-    /// a transfer only once.
+    /// Number of transfers of the callbacks. Sinks accept the same ones in every repetition; a DFSP answers a transfer
+    /// only once.
     const fn transfers(&self) -> usize {
         if self.to_dfsps {
             self.first() + self.source.messages * self.repetitions
@@ -84,7 +84,7 @@ impl Settings {
         workers: &Workers,
     ) -> Result<Measurement, IsolatedError> {
         let (records, participants) = self.records(stream, receivers)?;
-        // A sink stops the watch itself. That a DFSP has accepted a callback is known when the courier reports it.
+        // A sink stops the watch itself. For a DFSP, the courier's report stops it.
         let on_report = self.to_dfsps.then(|| Arc::clone(watch));
         let progress = Arc::new(Progress { watch: on_report, ..Progress::default() });
         let clock = Arc::new(SystemClock);
@@ -171,11 +171,11 @@ impl Settings {
         let mut records = Vec::with_capacity(self.transfers());
         for (index, ready) in stream.decode(MessageKind::Prepare, self.transfers())?.iter().enumerate() {
             folded.decide(&ready.command);
-            // The hub forwards unknown headers. By this number a receiver can find the time of the handover.
+            // The hub forwards unknown headers. With this number, a receiver finds the time of the handover.
             let number = format!("{NUMBER_HEADER}: {index}\r\n");
             let headers = [&ready.payload.headers[..], number.as_bytes()].concat().into();
             records.push(Arc::new(DurableRecord {
-                // From 1, so that a number differs from none.
+                // Numbers start from 1, because 0 stands for no callback.
                 seq: index as u64 + 1,
                 time: folded.ledger.last_time(),
                 callbacks: folded.take_callbacks(),
@@ -188,7 +188,7 @@ impl Settings {
     }
 }
 
-/// The same records later in the journal, because a lane accepts nothing twice.
+/// The same records later in the journal, because a lane never accepts a callback twice.
 fn numbered_from(records: &[Arc<DurableRecord>], offset: u64) -> Vec<Arc<DurableRecord>> {
     let later =
         |record: &Arc<DurableRecord>| DurableRecord { seq: record.seq + offset, ..(**record).clone() };
@@ -225,7 +225,7 @@ impl Progress {
         self.changed.notify_all();
     }
 
-    /// Waits until more than `known` have been reported, and returns their number; `None` if nothing moves.
+    /// Waits until more than `known` callbacks have been reported, and returns their number; `None` if no report comes.
     fn after(&self, known: u64) -> Option<u64> {
         let delivered = self.delivered.lock().unwrap_or_else(PoisonError::into_inner);
         let waited = self.changed.wait_timeout_while(delivered, STUCK, |delivered| *delivered <= known);

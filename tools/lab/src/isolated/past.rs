@@ -1,4 +1,4 @@
-//! Data directories of hubs that have a past: a scheme, finished transfers, and reserved ones.
+//! Data directories of hubs with a history: a scheme, finished transfers, and reserved ones.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use super::flow::{feed, start_delivering};
 use super::scheme::Scheme;
 use super::stream::Ready;
 
-/// Maximum number of finished transfers for which the journal may keep everything.
+/// Maximum number of finished transfers if the journal keeps everything.
 const KEPT_MAX: usize = 50_000;
 
 #[derive(Debug)]
@@ -25,12 +25,12 @@ pub(super) struct Past {
     pub existing: usize,
     pub dfsps: usize,
     pub seed: u64,
-    /// Prepares after them, which stay reserved.
+    /// Prepares after the finished transfers; they stay reserved.
     pub reserved: Arc<Vec<Ready>>,
 }
 
 impl Past {
-    /// Creates the directory, without a sync and with callbacks delivered. A hub that starts on it finds a snapshot.
+    /// Creates the directory, without a sync. All callbacks are delivered. A hub that starts on it finds a snapshot.
     pub fn write(&self, data: &Path) -> Result<(), IsolatedError> {
         let options = EngineOptions {
             durability: Durability::Volatile,
@@ -50,7 +50,7 @@ impl Past {
             let failed = |failure: Failure| refused(failure.to_string());
             let mut filler =
                 Filler::new(handle.clone(), self.dfsps as u64, Payloads::AsInRuns).map_err(failed)?;
-            // Ids that differ from those that are measured.
+            // Another seed, so that ids differ from the ids of the measurement.
             filler.seed = mix(!self.seed);
             runtime.block_on(filler.fill(0, self.existing as u64)).map_err(failed)?;
         }
@@ -59,7 +59,7 @@ impl Past {
         }
         let archive = handle.archive();
         engine.shutdown();
-        // Otherwise the next hub on this directory would do it during the measurement.
+        // Otherwise the hub would do this maintenance during the measurement.
         archive.map_or(Ok(()), |archive| archive.finish_upkeep())?;
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! Receivers of callbacks that accept everything at once, or after a delay, and note only the time of arrival.
+//! Receivers of callbacks. They accept everything at once, or after a delay, and record only the time of arrival.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -24,13 +24,13 @@ const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A receiver of callbacks.
 pub(super) trait Taker {
-    /// Base URL; that of one DFSP has its name appended.
+    /// Base URL. For a DFSP, its name is appended.
     fn url(&self) -> String;
 
     /// Number of callbacks so far, each counted once.
     fn arrived(&self) -> u64;
 
-    /// Waits until the consequences of the callbacks have ended, so that they do not affect the next repetition.
+    /// Waits until the effects of the callbacks have ended, so that they do not affect the next repetition.
     fn settle(&self, _patience: Duration) -> Result<(), IsolatedError> {
         Ok(())
     }
@@ -101,7 +101,7 @@ impl Service for Sink {
     }
 }
 
-/// Start times and durations of a fixed number of items. Items outside these numbers are not timed.
+/// Start times and durations of a fixed number of items. Items with other numbers are not timed.
 pub(super) struct Stopwatch {
     epoch: Instant,
     /// In nanoseconds since the epoch; 0 if it has not started.
@@ -122,12 +122,14 @@ impl Stopwatch {
         u64::try_from(self.epoch.elapsed().as_nanos()).unwrap_or(u64::MAX).max(1)
     }
 
+    /// Records the start of an item.
     pub fn begin(&self, number: usize) {
         if let Some(begun) = self.begun_ns.get(number) {
             begun.store(self.now_ns(), Ordering::Release);
         }
     }
 
+    /// Records the end of an item.
     pub fn end(&self, number: usize) {
         let begun_ns = self.begun_ns.get(number).map_or(0, |begun| begun.load(Ordering::Acquire));
         if begun_ns > 0 {
@@ -146,7 +148,7 @@ pub(super) const DFSPS: &str = "lab-dfsps";
 const EVERY: u16 = 1_000;
 const POLL: Duration = Duration::from_millis(1);
 
-/// Running DFSPs, and the hub that they answer to.
+/// Running DFSPs, and the hub that receives their answers.
 pub(super) struct SimulatedDfsps {
     simulator: Simulator,
     workers: Workers,
@@ -169,7 +171,10 @@ impl SimulatedDfsps {
         };
         let dfsp = |name: &String| match FspId::parse(name) {
             Some(name) => Ok((name, settings)),
-            None => Err(StreamError::Message { index: 0, reason: format!("{name} is no name of a DFSP") }),
+            None => Err(StreamError::Message {
+                index: 0,
+                reason: format!("{name} is not a valid name of a DFSP"),
+            }),
         };
         let dfsps = names.iter().map(dfsp).collect::<Result<Vec<_>, StreamError>>()?;
         let hub = Receivers::start(1, Duration::ZERO, Arc::new(Stopwatch::new(0)))?;
@@ -189,7 +194,7 @@ impl Taker for SimulatedDfsps {
         self.simulator.counters().prepares_received
     }
 
-    /// Waits until every transfer that came has been answered.
+    /// Waits until every received transfer has been answered.
     fn settle(&self, patience: Duration) -> Result<(), IsolatedError> {
         let started = Instant::now();
         while self.hub.arrived() < self.arrived() {
@@ -209,8 +214,8 @@ impl Taker for SimulatedDfsps {
         let unanswered = counters.fulfilments_refused + counters.fulfilments_unanswered;
         let bad = [
             (counters.unreadable, "callbacks that they could not read"),
-            (counters.prepares_repeated, "transfers that came twice"),
-            (unanswered, "fulfilments that nobody took"),
+            (counters.prepares_repeated, "transfers that were received twice"),
+            (unanswered, "fulfilments that the hub did not accept"),
         ];
         let told: Vec<String> = bad
             .iter()
@@ -231,7 +236,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_began_and_ended_is_timed_and_nothing_else() {
+    fn stopwatch_times_only_items_that_started_and_ended() {
         let watch = Stopwatch::new(2);
         watch.begin(0);
         watch.begin(7);

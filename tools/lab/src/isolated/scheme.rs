@@ -1,5 +1,5 @@
 //! The scheme that a stream needs: hub accounts, a settlement model, and its DFSPs with caps and funds that no stream
-//! reaches.
+//! exceeds.
 
 use upesi_engine::{EngineHandle, Payload, SubmitError};
 use upesi_ledger::command::{FundsPrepare, NewSettlementModel};
@@ -31,7 +31,10 @@ impl Scheme {
     /// The scheme of a stream. With a base URL the DFSPs get transfer endpoints below it.
     pub fn of(stream: &Stream, endpoints: Option<String>) -> Result<Self, IsolatedError> {
         let bad = |what: &str, text: &str| {
-            IsolatedError::Stream(StreamError::Message { index: 0, reason: format!("{text} is no {what}") })
+            IsolatedError::Stream(StreamError::Message {
+                index: 0,
+                reason: format!("{text} is not a valid {what}"),
+            })
         };
         let dfsp = |name: &String| FspId::parse(name).ok_or_else(|| bad("name of a DFSP", name));
         let currency = |code: &String| Currency::parse(code).ok_or_else(|| bad("currency", code));
@@ -99,7 +102,7 @@ impl Scheme {
         pairs.filter_map(deposit).collect()
     }
 
-    /// Onboards the scheme at a hub. A hub that has it already rejects each step, which does no harm. Returns the first
+    /// Onboards the scheme at a hub. A hub that already has it rejects each step, without effect. Returns the first
     /// rejection in words. Fails if the engine does not accept a step.
     pub async fn onboard(&self, engine: &EngineHandle) -> Result<Option<String>, SubmitError> {
         let first = submit(engine, self.setup()).await?;

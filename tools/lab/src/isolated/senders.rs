@@ -1,4 +1,4 @@
-//! Connections that send one request after the other to a separate hub, and the cost of that.
+//! Connections that send one request after the other to a separate hub, and the cost of these requests.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -21,13 +21,13 @@ pub(super) const SENDER: &str = "lab-send";
 /// The subject of the measurement.
 pub(super) const HUB: &str = "a hub process on this machine";
 
-/// The address for requests to a base URL.
+/// The target of requests to a base URL.
 pub(super) fn target_of(url: &str) -> Result<Target, IsolatedError> {
     Target::parse(url)
         .map_err(|error| IsolatedError::Refused { what: "the hub's address", reason: error.to_string() })
 }
 
-/// Starts a hub on a directory and runs a measurement against it from sending threads. Ends both.
+/// Starts a hub on a directory, and runs a measurement with sending threads. Ends both.
 pub(super) fn beside_hub(
     context: &Context,
     data: &Path,

@@ -52,13 +52,13 @@ pub(super) struct Recording {
     pub dfsps: usize,
     /// Approximate length of the bodies of prepares; `None` uses the DFSPs' default.
     pub body_bytes: Option<usize>,
-    /// The kind of the measured messages: prepares alone, or also the fulfils that follow them.
+    /// The kind of the measured messages: prepares, or the fulfils that follow them.
     pub kind: MessageKind,
 }
 
 impl Recording {
-    /// Uses a kept recording of the same kind, or drives a hub and records it. The hub has its shipped settings and is
-    /// durable.
+    /// Uses a kept recording of the same kind, or drives a hub and records it. The hub is durable and has its default
+    /// settings.
     pub fn make(self, context: &Context) -> Result<Stream, IsolatedError> {
         let kept =
             context.surroundings.recordings.as_ref().map(|kept| kept.join(self.file_name(context.seed)));
@@ -78,13 +78,13 @@ impl Recording {
         format!("{}-{kind}s{body}-{}-dfsps-seed-{seed}.stream", self.transfers, self.dfsps)
     }
 
-    /// The recording at this path, if it is sound and large enough. Any other one is replaced.
+    /// The recording at this path, if it is valid and large enough. Any other one is replaced.
     fn kept(self, path: &Path) -> Option<Stream> {
         match Stream::read(path) {
             Ok(stream) => (stream.of_kind(self.kind).count() >= self.transfers).then_some(stream),
             Err(error) if error.missing().is_some() => None,
             Err(error) => {
-                tracing::warn!(%error, "a recording that was kept is made again");
+                tracing::warn!(%error, "the kept recording is not valid; recording again");
                 None
             }
         }
@@ -133,7 +133,7 @@ impl Recording {
     }
 }
 
-/// Chooses how long to drive a hub. The speed of this machine is only known after a first drive.
+/// Chooses the duration of the next drive. The speed of this machine is only known after a first drive.
 #[derive(Debug)]
 struct Attempts {
     per_s: u64,
@@ -202,7 +202,7 @@ mod tests {
     use crate::plan::surroundings::Surroundings;
 
     #[test]
-    fn a_hub_is_driven_for_as_long_as_it_needs_by_how_fast_the_first_was() {
+    fn next_drive_is_planned_by_the_speed_of_the_first() {
         let mut attempts = Attempts::default();
         assert_eq!(attempts.next(5_000), Some(Duration::from_millis(2_800)));
         // Half a million messages start with ten seconds; 4,000 per second were recorded, and the rest is planned at a
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_kept_is_taken_again_where_it_is_the_same_sound_and_enough() {
+    fn kept_recording_is_used_if_valid_and_large_enough() {
         let directory = tempfile::tempdir().unwrap();
         let recording = Recording { transfers: 40, dfsps: 3, body_bytes: None, kind: MessageKind::Prepare };
         let stream =
@@ -230,7 +230,7 @@ mod tests {
         let recordings = directory.path().join("recordings");
         let path = recordings.join(recording.file_name(7));
         keep(&stream, &path).unwrap();
-        // No hub could be driven here, because this test is not `upesi`.
+        // A hub could not be driven here, because this test is not `upesi`.
         let surroundings = Surroundings { recordings: Some(recordings), ..Surroundings::default() };
         let scratch = directory.path().to_owned();
         let context = Context { surroundings, scratch, hub_arguments: Vec::new(), seed: 7 };

@@ -35,8 +35,8 @@ impl AnswersEvidence {
         self.unanswered_of(self.sum(|phase| phase.late)).saturating_sub(self.excused())
     }
 
-    /// Answers without any query. An answer is unexpected if it comes too late, or if its query was accepted without
-    /// the sender's knowledge. DFSPs with that fault answer twice.
+    /// Answers without any query. An answer is unexpected if it is late, or if the hub accepted its query although the
+    /// sender got no response. DFSPs with the fault `duplicate` answer twice.
     fn doubled(&self) -> u64 {
         let explained = self.sum(|phase| phase.late + phase.originated.unanswered) + self.counters.duplicated;
         self.counters.answers_unasked.saturating_sub(explained)
@@ -50,10 +50,10 @@ impl AnswersEvidence {
 
     fn findings(&self) -> impl Iterator<Item = String> {
         counted([
-            (self.missing(), "accepted questions were never answered"),
-            (self.doubled(), "answers are more than one per question"),
+            (self.missing(), "accepted queries were never answered"),
+            (self.doubled(), "answers repeat an earlier answer to their query"),
             (self.sum(|phase| phase.wrong), "answers are wrong: other party, DFSP, amount or condition"),
-            (self.unexplained_errors(), "questions were answered with an error that no DFSP sent"),
+            (self.unexplained_errors(), "queries were answered with an error that no DFSP sent"),
         ])
     }
 
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn one_right_answer_per_question_passes() {
+    fn one_right_answer_per_query_passes() {
         let summary = judged(&good(), false);
         assert!(summary.ok, "{:?}", summary.findings);
         assert_eq!((summary.accepted, summary.finished, summary.in_flight, summary.lost), (20, 20, 0, 0));
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_of_fault_is_found() {
+    fn each_fault_of_the_hub_is_found() {
         type Fault = fn(&mut AnswersEvidence);
         fn ends(evidence: &mut AnswersEvidence, end: impl Fn(&mut Exchanges) -> &mut u64) {
             let agreement = &mut evidence.phases[1].1;
@@ -134,8 +134,8 @@ mod tests {
         }
         let faults: [(Fault, &str); 4] = [
             (|evidence| ends(evidence, |quotes| &mut quotes.late), "never answered"),
-            // One may belong to the query that got no response.
-            (|evidence| evidence.counters.answers_unasked = 2, "1 answers are more than one"),
+            // One unexpected answer may belong to the query that got no response.
+            (|evidence| evidence.counters.answers_unasked = 2, "1 answers repeat an earlier answer"),
             (|evidence| ends(evidence, |quotes| &mut quotes.wrong), "wrong"),
             (|evidence| ends(evidence, |quotes| &mut quotes.errors), "no DFSP sent"),
         ];
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_dfsps_did_on_purpose_is_no_fault_of_the_hub() {
+    fn deliberate_faults_of_dfsps_are_excused() {
         let purposes: [fn(&mut AnswersEvidence); 4] = [
             |evidence| {
                 evidence.phases[0].1.late = 1;

@@ -1,4 +1,4 @@
-//! The audit: whether the hub agrees with what the DFSPs saw.
+//! The audit compares the hub with the records of the DFSPs.
 
 use std::collections::BTreeMap;
 
@@ -65,13 +65,13 @@ pub fn audit(evidence: &Evidence) -> AuditSummary {
     let accounted = accepted == finished + in_flight;
     if !accounted {
         findings.push(format!(
-            "{accepted} accepted transfers are not {finished} finished and {in_flight} in flight"
+            "{accepted} accepted transfers are not the sum of {finished} finished and {in_flight} in flight"
         ));
     }
     let counters = evidence.counters;
     findings.extend(counted([
         (transfers.accepted, "accepted transfers have no outcome"),
-        (transfers.sales_open, "conversions of payees have no outcome"),
+        (transfers.sales_open, "FX transfers of payees have no outcome"),
         (counters.contradictions, "callbacks contradict an outcome that was final"),
         (
             counters.wrong_fulfilments_received,
@@ -145,7 +145,7 @@ fn audit_side(evidence: &Evidence, side: &Side, findings: &mut Vec<String>) -> J
 
 type Range = (i128, i128);
 
-/// The figures of the positions.
+/// The figures of all positions.
 struct Positions {
     /// The checks of all participants.
     checks: Vec<PositionCheck>,
@@ -153,9 +153,9 @@ struct Positions {
     sum: i128,
     /// The amounts that are reserved for the payers.
     reserved: Range,
-    /// Amounts that participants hold beyond what they received by their own books: credited twice, given back although
-    /// it was paid, or credited to another participant. Missing amounts are not offset against it. A participant that
-    /// was charged twice and credited twice does not show.
+    /// Amounts that participants hold beyond the receipts in their own books. They were credited twice, returned
+    /// although they were paid, or credited to another participant. Missing amounts are not subtracted. If a
+    /// participant was charged twice and credited twice, this figure does not show it.
     surplus: i128,
 }
 
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn an_honest_hub_passes() {
+    fn honest_hub_passes() {
         let summary = audit(&good());
         assert_eq!(summary.findings, Vec::<String>::new());
         assert!(summary.ok && summary.performed && summary.positions_ok && summary.sum_ok);
@@ -248,9 +248,9 @@ mod tests {
     }
 
     #[test]
-    fn money_beyond_the_books_is_told_in_transfers_and_what_is_missing_is_not_set_against_it() {
+    fn surplus_is_counted_in_transfers_without_subtracting_missing_money() {
         for (positions, doubled) in [
-            // Credited twice; twice for two transfers; a little more than the books say.
+            // Credited twice; credited twice for two transfers; a little more than the books show.
             ([270_000, -290_000, 0], 1),
             ([270_000, -310_000, 0], 2),
             ([270_000, -270_001, 0], 1),
@@ -260,7 +260,7 @@ mod tests {
             ([270_000, -250_000, -20_000], 1),
             // The whole transfer a second time.
             ([290_000, -290_000, 0], 1),
-            // Forgotten, or charged for nothing: wrong, and nothing twice.
+            // Forgotten, or charged without a payment: the position is wrong, but nothing was credited twice.
             ([270_000, -250_000, 0], 0),
             ([290_000, -270_000, 0], 0),
         ] {
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_of_fault_is_found() {
+    fn each_fault_of_the_hub_is_found() {
         type Fault = fn(&mut Evidence);
         fn set(evidence: &mut Evidence, name: &str, units: i64) {
             evidence.sides[0].after.insert(name.to_owned(), Amount::from_units(units).unwrap());
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn a_transfer_without_outcome_is_lost_even_when_the_positions_agree() {
+    fn transfer_without_outcome_is_lost_even_if_positions_agree() {
         let mut evidence = good();
         evidence.originated.accepted += 1;
         evidence.originated.sent += 1;
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unanswered_post_may_or_may_not_have_happened() {
+    fn unanswered_post_may_or_may_not_have_happened() {
         for hub in [270_000, 290_000] {
             let mut evidence = good();
             evidence.originated = Originated { sent: 11, accepted: 10, refused: 0, unanswered: 1 };
@@ -340,9 +340,9 @@ mod tests {
         }
     }
 
-    /// Settled amounts are no longer on the positions, but still count as paid and received.
+    /// Positions no longer contain settled amounts, but the amounts still count as paid and received.
     #[test]
-    fn what_settlements_moved_is_set_against_the_positions() {
+    fn settled_amounts_are_added_to_the_positions() {
         let mut evidence = good();
         let side = &mut evidence.sides[0];
         side.settled = BTreeMap::from([("one".to_owned(), 150_000), ("two".to_owned(), -150_000)]);
@@ -357,7 +357,7 @@ mod tests {
 
     /// Each currency is judged separately: a surplus in one does not compensate for another.
     #[test]
-    fn every_currency_is_judged() {
+    fn each_currency_is_judged_separately() {
         let mut evidence = good();
         let other = Currency::parse("XTS").unwrap();
         evidence.sides.push(Side { currency: other, in_windows: None, ..evidence.sides[0].clone() });

@@ -28,7 +28,7 @@ use crate::result::schema::{HistogramResult, ProcessRow, Validity};
 use crate::result::{LabResult, ProcessResult, ScheduleResult, SliceResult};
 use crate::statistics::{median, ratio, rounded};
 
-/// Members that must be the same in all results.
+/// Members that must be equal in all results.
 const SAME: [&str; 12] = [
     "/schema_version",
     "/kind",
@@ -43,7 +43,7 @@ const SAME: [&str; 12] = [
     "/timeline/interval_s",
     "/window/seconds",
 ];
-/// Members that are left out, and named in `differs_in`, if results differ in them.
+/// Members that are left out if they differ. `differs_in` names them.
 const AGREED: [&str; 22] = [
     "/name",
     "/title",
@@ -68,7 +68,7 @@ const AGREED: [&str; 22] = [
     "/options/trace",
     "/seed",
 ];
-/// Members that only the result of one generator has: `generators` repeats some of them.
+/// Members of a single generator's result. `generators` repeats some of them.
 const OF_ONE: [&str; 13] = [
     "/http_ms",
     "/settlement",
@@ -105,13 +105,14 @@ const OF_EACH: [&str; 15] = [
     "loads",
 ];
 
+/// Results that cannot be merged.
 #[derive(Debug, thiserror::Error)]
 pub enum MergeError {
     #[error("give two or more results, each from a load generator of its own")]
     TooFew,
     #[error(transparent)]
     File(#[from] FileError),
-    #[error("{path} is no result of this lab: {reason}")]
+    #[error("{path} is not a result of this lab: {reason}")]
     NoResult { path: PathBuf, reason: String },
     #[error("{path} differs from the first result in {member}: they cannot be added up")]
     Different { path: PathBuf, member: &'static str },
@@ -129,8 +130,8 @@ struct Recording {
     began_ms: Option<i64>,
 }
 
-/// Merges the results in directories (or of files); docs/lab/result.md describes the treatment of each member. Fails if
-/// one cannot be read or they are of different subjects.
+/// Merges the results in directories (or of files). docs/lab/result.md describes the treatment of each member. Fails if
+/// one cannot be read, or if their subjects differ.
 pub fn merge(paths: &[PathBuf]) -> Result<Value, MergeError> {
     let mut all = paths.iter().map(|path| Recording::read(path)).collect::<Result<Vec<_>, _>>()?;
     if all.len() < 2 {
@@ -220,7 +221,7 @@ fn tally(result: &LabResult) -> Result<Tally, String> {
     for &phase in &phases {
         let place = &mut tally.phases[phase as usize];
         place.exchanges = result.phases.get(phase).unwrap_or_default().exchanges;
-        // With one phase only, its latencies are those of the whole.
+        // With one phase only, its latencies equal the latencies of the whole operation.
         let alone = (phases.len() == 1).then_some(&histograms.v2_deflate_base64);
         into(&mut place.latency, alone.or_else(|| histograms.phases.get(phase_name(phase))), "of a phase")?;
     }
@@ -232,11 +233,12 @@ fn check(all: &[Recording]) -> Result<Load, MergeError> {
     for one in all {
         let refused = |reason| MergeError::NotShared { path: one.path.clone(), reason };
         if one.result.kind == "isolated" {
-            return Err(refused("it is of one stage alone, which has no second load generator"));
+            return Err(refused("it measures one stage, which has a single load generator"));
         }
         if one.result.breakpoint.is_some() {
             return Err(refused(
-                "it is a search, which moves the load by itself: run the rate that it found from all generators, and merge that",
+                "it is a breakpoint search, which changes the load by itself: run the rate that it found from all \
+                 generators, and merge these results",
             ));
         }
         let differs = |member: &&str| one.value.pointer(member) != all[0].value.pointer(member);
@@ -252,7 +254,7 @@ fn check(all: &[Recording]) -> Result<Load, MergeError> {
     Ok(load)
 }
 
-/// Two loads as one; `None` if their shapes differ: one open and one closed, or stages of other lengths.
+/// The sum of two loads; `None` if their shapes differ: one open and one closed, or stages of other lengths.
 fn plus(one: &Load, other: &Load) -> Option<Load> {
     let staged = |one: &[Stage], other: &[Stage]| {
         let same = one.iter().map(|stage| stage.length).eq(other.iter().map(|stage| stage.length));
@@ -374,7 +376,7 @@ fn slices(merged: &mut LabResult, all: &[Recording]) {
     merged.throughput_per_s = rounded(throughput, 1);
 }
 
-/// The hub as the generator beside it measured it, and each generator by its name.
+/// The hub as measured by the generator on its machine, and each generator by its name.
 fn processes(merged: &mut LabResult, all: &[Recording], beside: Option<&Recording>) {
     let completed = merged.completed;
     merged.hub = beside.and_then(|one| Some(one.process(one.result.hub.as_ref()?, completed)));
@@ -433,7 +435,7 @@ fn findings<'all>(
     all.iter().flat_map(move |one| of(&one.result).iter().map(|text| format!("{}: {text}", one.name)))
 }
 
-/// A target that all have. Limits that are a share of the load applied to each generator's own part.
+/// A target that all results have. Limits that are a share of the load applied to each generator's own part.
 fn target(all: &[Recording], kind: TargetKind) -> Option<Target> {
     let limit =
         |one: &Recording| Some(one.result.targets.iter().find(|target| target.name == kind.key())?.limit);
@@ -445,7 +447,7 @@ fn target(all: &[Recording], kind: TargetKind) -> Option<Target> {
     Some(Target { kind, limit })
 }
 
-/// DFSPs that are in more than one of the results.
+/// Finds DFSPs that are in more than one of the results.
 fn twice(all: &[Recording]) -> Option<String> {
     let mut seen = BTreeSet::new();
     let names = all.iter().flat_map(|one| &one.result.audit.positions).map(|position| &position.participant);
@@ -457,7 +459,7 @@ fn twice(all: &[Recording]) -> Option<String> {
     ))
 }
 
-/// Loads that did not run at the same time.
+/// Finds loads that did not run at the same time.
 fn apart(all: &[Recording]) -> Option<String> {
     let starts = || all.iter().filter_map(|one| one.began_ms);
     let apart_ms = starts().max()? - starts().min()?;
@@ -472,7 +474,7 @@ fn apart(all: &[Recording]) -> Option<String> {
     })
 }
 
-/// Notes the starts of the loads; of the runs if a result lacks the start of its load. All results use the same kind.
+/// Notes the start of each load. If a result lacks it, the starts of the runs are used for all results.
 fn note_beginnings(all: &mut [Recording]) {
     let ms = |text: &str| Timestamp::parse_iso(text).map(|at| at.as_ms());
     let loads: Option<Vec<i64>> = all.iter().map(|one| ms(one.result.load_began_at.as_deref()?)).collect();
@@ -481,7 +483,7 @@ fn note_beginnings(all: &mut [Recording]) {
     all.iter_mut().zip(began).for_each(|(one, at)| one.began_ms = Some(at));
 }
 
-/// Adds the files to the names of generators with equal names.
+/// Adds the name of the file to generators with equal names.
 fn name_apart(all: &mut [Recording]) {
     let names: Vec<String> = all.iter().map(|one| one.name.clone()).collect();
     for one in all {

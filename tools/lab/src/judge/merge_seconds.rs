@@ -18,14 +18,14 @@ struct Moved<'all> {
     t: f64,
 }
 
-/// Seconds by which a generator started after the first; 0 unless all starts are known.
+/// Delay of a generator's start after the first one, in seconds; 0 unless all starts are known.
 fn later_s(all: &[Recording], one: &Recording) -> f64 {
     let first =
         all.iter().map(|one| one.began_ms).collect::<Option<Vec<_>>>().and_then(|all| all.into_iter().min());
     first.zip(one.began_ms).map_or(0.0, |(first, own)| (own - first) as f64 / 1e3)
 }
 
-/// Puts the timelines and the window of all into the result.
+/// Puts the timelines and the window of all generators into the result.
 pub(super) fn merge(
     merged: &mut LabResult,
     all: &[Recording],
@@ -63,7 +63,7 @@ pub(super) fn merge(
         timeline.histograms.clear();
     }
     merged.window.trimmed_start_s = rounded(start, 2);
-    // The last moment at which all still measured.
+    // The last moment of the measured time of all generators.
     let last = timeline.rows.last().map_or(f64::NEG_INFINITY, |row| row.t);
     merged.window.trimmed_end_s = rounded(if end.is_finite() { (last - end).max(0.0) } else { trimmed }, 2);
     merged.timeline = (!timeline.rows.is_empty()).then_some(timeline);

@@ -64,7 +64,7 @@ const WORKED_OUT: [&str; 30] = [
 ];
 
 #[test]
-fn every_member_of_a_result_has_been_decided_about() {
+fn merge_handles_every_member_of_a_result() {
     let value: Value = serde_json::from_str(&full(1, 10, 100).to_json()).unwrap();
     let mut found = BTreeSet::new();
     leaves(&value, "", &mut found);
@@ -95,7 +95,7 @@ fn lacking(schema: &Value, of: &Value, value: &Value, pointer: &str) -> Vec<Stri
 }
 
 #[test]
-fn the_sample_has_every_member_that_results_may_have() {
+fn sample_has_every_member_of_the_schema() {
     let schema = include_str!("../../../../docs/lab/result.schema.json");
     let schema: Value = serde_json::from_str(schema).unwrap();
     let value: Value = serde_json::from_str(&full(1, 10, 100).to_json()).unwrap();
@@ -103,7 +103,7 @@ fn the_sample_has_every_member_that_results_may_have() {
 }
 
 #[test]
-fn a_result_is_read_as_it_was_written() {
+fn written_result_is_read_unchanged() {
     let written = full(1, 10, 100);
     let again: LabResult = serde_json::from_str(&written.to_json()).unwrap();
     assert_eq!(again.to_json(), written.to_json());
@@ -111,7 +111,7 @@ fn a_result_is_read_as_it_was_written() {
 }
 
 #[test]
-fn users_and_rates_add_up_if_the_shape_is_the_same() {
+fn loads_of_the_same_shape_are_added() {
     let stages = |level, seconds| vec![Stage { level, length: std::time::Duration::from_secs(seconds) }];
     let ramping = |start, level, seconds| Load::RampingUsers { start, stages: stages(level, seconds) };
     let closed = |users| Load::Closed { users };
@@ -167,7 +167,7 @@ fn is_near(value: &Value, wanted: f64) -> bool {
 
 #[test]
 #[allow(clippy::too_many_lines, reason = "a table of cases")]
-fn nothing_of_the_whole_is_the_first_generators() {
+fn merged_members_differ_from_the_first_generators() {
     let merged = merged(|_, _| {});
     for (member, expected) in [
         ("/completed", json!(500)),
@@ -249,7 +249,7 @@ fn nothing_of_the_whole_is_the_first_generators() {
 }
 
 #[test]
-fn targets_are_those_of_the_whole() {
+fn merged_targets_apply_to_the_sum() {
     let of = |merged: &Value, name: &str| {
         let targets = merged["targets"].as_array().unwrap();
         let target = targets.iter().find(|target| target["name"] == name).cloned().unwrap_or_default();
@@ -261,11 +261,11 @@ fn targets_are_those_of_the_whole() {
     let (limit, measured, met) = of(&merged_targets, "p99_ms");
     assert!(limit == Some(1_000.0) && measured.is_some_and(|ms| ms > 1_900.0) && met == Some(false));
     let one_sided = merged(|instance, result| result.targets.truncate(3 * usize::from(instance == 1)));
-    assert_eq!(one_sided["targets"], json!([]), "what one was asked for is not asked of all");
+    assert_eq!(one_sided["targets"], json!([]), "a target of one generator is not a target of all");
 }
 
 #[test]
-fn seconds_are_put_together_by_the_clock() {
+fn seconds_are_merged_by_the_clock() {
     let timeline = merged(|_, _| {})["timeline"].clone();
     let rows = timeline["rows"].as_array().unwrap();
     let of = |name: &str| rows.iter().map(|row| row[name].as_f64()).collect::<Vec<_>>();
@@ -288,14 +288,14 @@ fn seconds_are_put_together_by_the_clock() {
 }
 
 #[test]
-fn without_a_generator_beside_the_hub_nothing_is_said_of_its_machine() {
+fn merge_without_a_generator_beside_the_hub_has_no_machine() {
     let merged = merged(|_, result| result.hub = None);
     assert_eq!((&merged["hub"], &merged["environment"]["cores"]), (&Value::Null, &Value::Null));
     assert_eq!(merged["measured_by"], json!({ "hub": null, "stages": "instance 1" }));
 }
 
 #[test]
-fn generators_that_got_into_each_others_way_are_told() {
+fn generators_with_shared_dfsps_or_other_times_are_findings() {
     let findings = |change: fn(u32, &mut LabResult)| {
         let validity = merged(|instance, result| {
             result.validity = Validity::default();
@@ -321,7 +321,7 @@ fn generators_that_got_into_each_others_way_are_told() {
 }
 
 #[test]
-fn what_cannot_be_added_up_is_refused() {
+fn results_that_cannot_be_added_are_rejected() {
     type Change = fn(&mut LabResult);
     let changes: [(Change, &str); 11] = [
         (|result| result.scenario = "quotes".into(), "/scenario"),
@@ -333,7 +333,7 @@ fn what_cannot_be_added_up_is_refused() {
         (|result| result.options.warm_up_s = 3.0, "/options/warm_up_s"),
         (|result| result.options.slices = 2, "/options/slices"),
         (|result| result.kind = "isolated".into(), "one stage alone"),
-        (|result| result.breakpoint = Some(BreakpointResult::default()), "it is a search"),
+        (|result| result.breakpoint = Some(BreakpointResult::default()), "it is a breakpoint search"),
         (|result| result.histogram = None, "its histogram of latency is missing"),
     ];
     let directory = tempfile::tempdir().unwrap();

@@ -10,7 +10,7 @@ pub(crate) struct Objective<R> {
     pub(crate) unit: &'static str,
     pub(crate) is_at_least: bool,
     pub(crate) goal: f64,
-    /// Infinite if the expected event never occurred.
+    /// Infinite if the expected event did not occur.
     pub(crate) of: fn(&R) -> f64,
 }
 
@@ -85,7 +85,7 @@ mod tests {
     const OBJECTIVE: Objective<f64> = Objective::at_most("restart", "s", 5.0, |seconds| *seconds);
 
     #[test]
-    fn the_median_counts_and_what_never_came_misses() {
+    fn objective_is_judged_by_the_median_and_missed_without_the_event() {
         for (runs, median, is_reached) in [
             (&[4.0, 9.0, 5.0][..], 5.0, true),
             (&[4.0, 9.0, 6.0], 6.0, false),

@@ -1,4 +1,4 @@
-//! Judges a soak: the slopes of its figures in the window that counts, and the time for which it held its load.
+//! Judges a soak: the slopes of its figures in the measured window, and the time during which it held its load.
 #![expect(clippy::float_arithmetic, reason = "changes of measurements; no money")]
 
 use crate::judge::thresholds::{COMPLETED_OF_DUE, Checked};
@@ -7,16 +7,16 @@ use crate::result::schema::{DriftResult, DriftRow, ProgrammeCheck, ThresholdChec
 use crate::statistics::line::Line;
 use crate::statistics::{ratio, rounded};
 
-/// A figure that changed by less than this part of its start is steady.
+/// A figure is steady if it changed by less than this part of its start.
 const STEADY: f64 = 0.10;
-/// T1 of the 2020 programme: more than this per second.
+/// T1 of the 2020 programme: minimum rate per second, exclusive.
 const T1_PER_S: f64 = 200.0;
-/// T2: for at least an hour.
+/// T2: minimum duration, an hour.
 const T2_SECONDS: f64 = 3_600.0;
-/// T3: less than this share over one second.
+/// T3: maximum share over one second, exclusive.
 const T3_SHARE: f64 = 0.01;
 
-/// Fits lines to the rows of the window that counts.
+/// Fits lines to the rows of the measured window.
 pub(crate) fn judge(result: &LabResult) -> DriftResult {
     let rows = result.rows();
     let (from, until) =
@@ -89,7 +89,7 @@ fn slope(name: &'static str, Line { slope, start, end }: Line) -> DriftRow {
         Some(change) if change > STEADY => "grows",
         Some(change) if change < -STEADY => "falls",
         Some(_) => "steady",
-        None => "starts at nothing",
+        None => "starts at zero",
     };
     DriftRow {
         name: name.into(),
@@ -105,11 +105,11 @@ fn slope(name: &'static str, Line { slope, start, end }: Line) -> DriftRow {
 /// programme, which requested an hour.
 const SUSTAINED: &str = "sustained_s";
 /// The load was held in a minute if this share of the operations due in it completed in it. Operations that end a
-/// moment later are in the next minute.
+/// moment later belong to the next minute.
 const HELD_SHARE: f64 = 0.95;
 const MINUTE_ROWS: usize = 60;
 
-/// The seconds of these rows, `interval_s` each, that belong to minutes in which the load was held.
+/// The seconds of these rows, `interval_s` each, in minutes that held the load.
 pub(crate) fn held_s(rows: &[&TimelineRow], interval_s: u32) -> f64 {
     // The rest at the end belongs to the last minute.
     let minutes = (rows.len() / MINUTE_ROWS).max(1);
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_tell_what_grows_and_what_does_not() {
+    fn lines_show_growing_and_steady_figures() {
         let drift = judge(&result(|t| TimelineRow {
             completed: 500,
             // The first hundred seconds are not steady and do not count.
@@ -183,12 +183,12 @@ mod tests {
         assert_eq!(drift.disk_bytes_per_operation, Some(1049.0));
         assert_eq!((drift.seconds, drift.held_s), (850.0, 850.0));
         let met: Vec<_> = drift.programme_2020.iter().map(|target| target.met).collect();
-        assert_eq!(met, [true, false, true].map(Some), "850 s are no hour");
+        assert_eq!(met, [true, false, true].map(Some), "850 s are less than an hour");
         assert_eq!(drift.kept_up, None, "of a closed loop");
     }
 
     #[test]
-    fn what_is_not_valid_meets_and_misses_nothing() {
+    fn invalid_run_is_not_judged() {
         let steady = |_| TimelineRow { offered: 500, completed: 500, ..TimelineRow::default() };
         let mut doubtful = result(steady);
         doubtful.validity = Validity::of(vec!["the load generator lagged".to_owned()]);
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn too_little_gives_no_lines() {
+    fn short_run_has_no_lines() {
         assert_eq!(judge(&LabResult::new()).rows, Vec::new());
         let drift = judge(&result(|_| TimelineRow::default()));
         assert!(!drift.rows.iter().any(|row| row.name == "p99_ms"));
@@ -224,13 +224,13 @@ mod tests {
     }
 
     #[test]
-    fn minutes_in_which_the_hub_fell_behind_are_not_held() {
+    fn minute_with_a_backlog_is_not_held() {
         let steady = |_| (100, 100);
         assert_eq!(held((0..3_600).map(steady)), 3_600.0);
         assert_eq!(held(std::iter::empty()), 0.0);
         assert_eq!(held((0..5).map(steady)), 5.0, "shorter than a minute is one");
-        // Two seconds without completions, made up for in the third. Within a minute this does not matter; at its end
-        // it is within the tolerance.
+        // Two seconds without completions, and the third makes up for them. Within a minute this does not matter; at
+        // its end it is within the tolerance.
         let stall = |from: u64| {
             move |second: u64| match second.wrapping_sub(from) {
                 0 | 1 => (100, 0),
@@ -245,13 +245,13 @@ mod tests {
         assert_eq!(held((0..605).map(lost)), 545.0);
         let end = |second: u64| if second >= 600 { (100, 0) } else { (100, 100) };
         assert_eq!(held((0..605).map(end)), 540.0);
-        // A load that ended early, and a closed loop, in which nothing is due while nothing ends.
+        // A load that ended early, and a closed loop, where no operation is due until an earlier one ends.
         let ended = |second: u64| if second < 300 { (100, 100) } else { (0, 0) };
         assert_eq!(held((0..600).map(ended)), 300.0);
     }
 
     #[test]
-    fn the_time_asked_for_must_be_held_to_the_second() {
+    fn load_must_be_held_for_the_whole_requested_time() {
         let (good, nothing) = check(3_600.4, 3_600.0);
         assert!(good.met && nothing.is_none() && good.limit == 3_600.0, "{good:?}");
         let (bad, finding) = check(3_600.0, 3_540.0);

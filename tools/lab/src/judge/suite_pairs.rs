@@ -21,7 +21,7 @@ impl From<Interval> for DifferenceResult {
     }
 }
 
-/// Every point of a group beside its first one.
+/// Compares every point of a group with the first one.
 pub(crate) fn pairs_of(group: &Group, sequences: &[Vec<Turn>]) -> Vec<PairResult> {
     if !group.is_against_first {
         return Vec::new();
@@ -45,7 +45,7 @@ pub(crate) fn pairs_of(group: &Group, sequences: &[Vec<Turn>]) -> Vec<PairResult
 
 fn pair_figure(figure: Metric, base: Vec<f64>, other: Vec<f64>) -> Option<PairFigure> {
     let middle = |values: &[f64]| median(values.iter().copied()).map(|value| rounded(value, 3));
-    // One measurement beside another shows nothing about noise. Such runs are compared by the parts within them.
+    // A single measurement shows nothing about noise. Such runs are compared by the parts within them.
     if base.len() < 2 {
         return None;
     }
@@ -62,7 +62,7 @@ fn pair_figure(figure: Metric, base: Vec<f64>, other: Vec<f64>) -> Option<PairFi
     })
 }
 
-/// Judges a claim about a point of a group. `name` returns a point's name for people.
+/// Judges a claim about a point of a group. `name` returns a point's name for reports.
 pub(crate) fn judge(
     claim: &Claim,
     group: &Group,
@@ -117,11 +117,10 @@ fn decide(
     } else {
         let needed = pairs_to_tell(&figure.base, &figure.other, bound / 100.0, CONFIDENCE);
         let advice = needed.filter(|needed| *needed > pairs).map_or_else(String::new, |needed| {
-            format!("; {needed} pairs would tell a difference of {bound} % at this noise")
+            format!("; {needed} pairs would show a difference of {bound} % at this noise")
         });
-        let words = format!(
-            "cannot be told: {found}; at most {bound} % is claimed, which lies between the two{advice}"
-        );
+        let words =
+            format!("undecided: {found}; at most {bound} % is claimed, which lies between the two{advice}");
         (ClaimVerdict::Untold, words)
     }
 }
@@ -149,7 +148,7 @@ pub(crate) fn value(metric: Metric, result: &LabResult) -> Option<f64> {
         Metric::Ratio => result.ratio,
         Metric::Median => Some(result.latency_ms.p50),
         Metric::Tail => Some(result.latency_ms.p99),
-        // One stage alone has no member `hub`: its row among the processes is equivalent.
+        // The result of one stage has no member `hub`: the stage's row among the processes is equivalent.
         Metric::Cpu => {
             let hub = result.processes.iter().find(|process| process.name == "hub");
             hub.and_then(|hub| hub.cpu_us_per_operation)
@@ -178,7 +177,7 @@ mod tests {
         judge(&claim, &GROUP, &pairs, |point| format!("point {point}"))
     }
 
-    /// The machine is twice as slow for half of the runs; the other point costs about 2 % more in all of them.
+    /// The machine is half as fast in half of the runs; the other point costs about 2 % more in all of them.
     const PHASES: [(usize, f64); 9] = [
         (3, 100.0),
         (4, 102.0),
@@ -192,7 +191,7 @@ mod tests {
     ];
 
     #[test]
-    fn phases_of_the_machine_fall_on_both_sides() {
+    fn phases_of_the_machine_cancel_out() {
         let [pair] = &pairs_of(&GROUP, &[turns(&PHASES)])[..] else { panic!("one pair") };
         assert_eq!((pair.base, pair.other, pair.figures.len()), (3, 4, 2));
         let cpu = &pair.figures[1];
@@ -214,7 +213,7 @@ mod tests {
                 "holds: CPU time of the hub per operation of “point 4” is 2.1 % higher",
             ),
             (Metric::Cpu, 1.0, ClaimVerdict::Broken, "does not hold: "),
-            (Metric::Cpu, 2.0, ClaimVerdict::Untold, "cannot be told: "),
+            (Metric::Cpu, 2.0, ClaimVerdict::Untold, "undecided:"),
             (Metric::Throughput, 3.0, ClaimVerdict::Holds, "holds: throughput of “point 4” is 2.0 % lower"),
             (Metric::Median, 3.0, ClaimVerdict::Untold, "not run often enough"),
         ];

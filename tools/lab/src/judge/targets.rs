@@ -25,7 +25,7 @@ impl TargetKind {
 }
 
 impl Target {
-    /// Compares with the measured value. Latencies of a run without completed operations meet no target.
+    /// Compares the target with the measured value. Latencies of a run without completed operations meet no target.
     pub(crate) fn check(&self, result: &LabResult) -> TargetCheck {
         let (measured, limit) = (self.kind.measured(result), self.limit);
         let met = match self.kind {

@@ -1,6 +1,6 @@
 //! Whether the hub met the thresholds of Mojaloop's performance work.
 //!
-//! This is separate from whether a run's figures count. A run that drives a hub beyond its limits measures something
+//! The validity of a run's figures is a separate question. A run that drives a hub beyond its limits measures something
 //! true, and a hub that rejects a quarter of the load has not met the thresholds.
 
 #![expect(clippy::float_arithmetic, reason = "shares of counts; no money")]
@@ -12,7 +12,7 @@ use crate::result::latency::LatencyMs;
 use crate::result::schema::{ThresholdCheck, Thresholds};
 use crate::statistics::{ratio, rounded};
 
-/// More than this share of the operations must succeed.
+/// Minimum share of the operations that must succeed, exclusive.
 const SUCCESS_SHARE: f64 = 0.99;
 /// Open loop: minimum share of the due arrivals that must complete in the same time.
 const COMPLETED_SHARE: f64 = 0.99;
@@ -20,7 +20,7 @@ const COMPLETED_SHARE: f64 = 0.99;
 const END_TO_END_P99_MS: f64 = 15_000.0;
 /// Limit of the 99th percentile of each of their phases.
 const PHASE_P99_MS: f64 = 3_000.0;
-/// Limit of the 99th percentile of the time until a request's own answer.
+/// Limit of the 99th percentile of the time until the response to a request.
 const HTTP_P99_MS: f64 = 5_000.0;
 
 /// The threshold that shows whether the hub kept up with an open loop.
@@ -110,7 +110,7 @@ fn success(result: &LabResult) -> Checked {
     })
 }
 
-/// The check of an open loop in which something was due.
+/// The check of an open loop with operations that were due.
 fn completed(result: &LabResult) -> Option<Checked> {
     let schedule = result.schedule.as_ref()?;
     let share = ratio(result.completed as f64, schedule.due as f64)?;
@@ -142,7 +142,7 @@ fn seconds(milliseconds: f64) -> String {
     format!("{} s", rounded(milliseconds / 1e3, 2))
 }
 
-/// A share for people. Close to the bound, it has as many digits as distinguish it from the bound.
+/// A share as a percentage. Close to the bound, it has enough digits to differ from the bound.
 fn percent(share: f64) -> String {
     format!("{} %", rounded(share * 100.0, 2))
 }
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn each_threshold_is_named_when_it_is_not_met() {
+    fn missed_threshold_is_named() {
         let options = RunOptions {
             scenario: Scenario::Payments,
             load: Load::Open { rate_per_s: 100, outstanding_max: 1_000 },
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_apply_is_not_checked() {
+    fn threshold_that_does_not_apply_is_not_checked() {
         let closed = |result: &mut LabResult| result.schedule = None;
         let names = |thresholds: &Thresholds| {
             thresholds.checked.iter().map(|check| check.name.clone()).collect::<Vec<_>>().join(" ")
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn of_several_runs_the_worst_counts() {
+    fn several_runs_miss_a_threshold_that_one_misses() {
         let options = RunOptions::default();
         let good = of(&options, |_| ());
         let shedding = of(&options, |result| result.failed = 3_300);

@@ -1,4 +1,4 @@
-//! The figures of runs that took turns, each beside those of its base.
+//! The figures of runs that took turns, each with the figures of its base.
 
 use crate::plan::metric::Metric;
 
@@ -12,7 +12,7 @@ pub(crate) struct Turn {
     pub figures: Option<Figures>,
 }
 
-/// The figures of `other` with those of the base at the same time, from consecutive turns.
+/// The figures of `other`, each with the base's figures at the same time, from consecutive turns.
 pub(crate) fn beside_base(turns: &[Turn], base: usize, other: usize) -> Vec<(Figures, Figures)> {
     let figures_at = |place: Option<usize>| {
         let turn = turns.get(place?)?;
@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_base_that_failed_is_left_to_its_neighbour() {
+    fn failed_base_is_replaced_by_its_neighbour() {
         let turn = |point, throughput: Option<f64>| Turn {
             point,
             figures: throughput.map(|throughput| [Some(throughput), None, None, None, None]),

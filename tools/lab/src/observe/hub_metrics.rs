@@ -13,8 +13,9 @@ use crate::statistics::{ratio, rounded};
 /// Maximum number of samples that are read; a text with more is not from a known hub.
 const SAMPLES_MAX: usize = 1_000_000;
 
-/// Stages that are histograms of seconds: the stage's name, and the metric's name. Mojaloop's names are used where they
-/// exist, so that this works with either hub. If a stage has two names, the first one in the hub's metrics is used.
+/// Stages that are histograms of seconds: the stage's name, and the metric's name. If Mojaloop has a metric for a
+/// stage, its name is used, so that the lab can measure either hub. If a stage has two names, the first one in the
+/// hub's metrics is used.
 const STAGES: [(&str, &str); 13] = [
     ("prepare", "moja_cl_transfer_prepare"),
     ("fulfil", "moja_cl_transfer_fulfil"),
@@ -31,7 +32,7 @@ const STAGES: [(&str, &str); 13] = [
     ("relay", "upesi_relay_delivery_seconds"),
 ];
 
-/// The queues, and the gauges of their depths. Several gauges, and those of all lanes, are summed.
+/// The queues, and the gauges of their depths. If a queue has several gauges, or one for each lane, they are summed.
 type Depth = fn(&mut Queues) -> &mut Option<f64>;
 const QUEUES: [(&str, Depth); 5] = [
     ("upesi_admission_engine_waiting", |queues| &mut queues.ingress),
@@ -281,15 +282,15 @@ impl Scraper {
     pub async fn check(&self) -> Result<(), NoMetrics> {
         for place in &self.places {
             if Snapshot::read(&place.text().await?).is_empty() {
-                let reason = "what is there is no metrics text".to_owned();
+                let reason = "the response is not a metrics text".to_owned();
                 return Err(NoMetrics { url: place.url.clone(), reason });
             }
         }
         Ok(())
     }
 
-    /// The texts of all places combined. Returns `None` for good after the first time that a place does not answer,
-    /// because the others' text must not be compared with the text of all.
+    /// The texts of all places combined. After the first place that does not answer, returns `None` from then on: the
+    /// text of the other places cannot be compared with the text of all.
     pub async fn text(&mut self) -> Option<String> {
         let text = self.ask_all().await;
         if text.is_none() {
@@ -304,7 +305,7 @@ impl Scraper {
             match place.text().await {
                 Ok(text) => all.push_str(&text),
                 Err(error) => {
-                    tracing::debug!(%error, "from here on the hub's metrics are not read");
+                    tracing::debug!(%error, "the hub's metrics are no longer read");
                     return None;
                 }
             }
@@ -350,7 +351,7 @@ upesi_callback_attempt_seconds_count{dest=\"a\"} 101
 ";
 
     #[test]
-    fn stages_are_what_grew_between_two_texts() {
+    fn stages_are_the_growth_between_two_texts() {
         let spans = [(Snapshot::read(BEFORE), Snapshot::read(AFTER))];
         let queues =
             Queues { engine: Some(3.25), callbacks: Some(1.75), ingress: Some(8.0), ..Queues::default() };
@@ -369,7 +370,7 @@ upesi_callback_attempt_seconds_count{dest=\"a\"} 101
     }
 
     #[test]
-    fn positions_are_told_by_hubs_that_have_only_the_references_names_too() {
+    fn position_stage_is_found_by_mojaloops_name_alone() {
         let position = |text: &str| {
             let stages = stages(&[(Snapshot::default(), Snapshot::read(text))], 10.0, &Queues::default());
             let of_positions = stages.iter().filter(|stage| stage.stage == "position");
@@ -391,7 +392,7 @@ upesi_callback_attempt_seconds_count{dest=\"a\"} 101
     }
 
     #[test]
-    fn the_99th_percentile_is_that_of_all_slices_and_not_of_the_last() {
+    fn p99_covers_all_slices() {
         let p99 = |spans: &[(Snapshot, Snapshot)]| {
             let stages = stages(spans, 1.0, &Queues::default());
             stages.iter().find(|stage| stage.stage == "prepare").unwrap().p99_us
@@ -409,7 +410,7 @@ upesi_callback_attempt_seconds_count{dest=\"a\"} 101
     }
 
     #[test]
-    fn queues_are_what_waits_in_all_lanes_and_unknown_where_nobody_tells() {
+    fn queue_depths_sum_all_lanes_and_may_be_unknown() {
         let queues =
             Queues { ingress: Some(11.0), engine: Some(7.0), callbacks: Some(9.0), ..Queues::default() };
         assert_eq!(Queues::read(BEFORE), queues);
@@ -417,7 +418,7 @@ upesi_callback_attempt_seconds_count{dest=\"a\"} 101
     }
 
     #[test]
-    fn what_is_no_metrics_text_gives_no_stages() {
+    fn other_texts_have_no_stages() {
         for text in ["", "<html></html>", "a{b 1", "}{ 1", "x{le=\"", "{}"] {
             assert_eq!(
                 stages(&[(Snapshot::default(), Snapshot::read(text))], 1.0, &Queues::default()),

@@ -38,12 +38,12 @@ pub(crate) fn machine(options: &RunOptions, result: &LabResult, cores: CoreTime)
         words.push_str(&format!("; other programs {}", taken(share)));
     }
     if let Some(name) = subject.filter(|_| full) {
-        words.push_str(&format!(": on a machine of its own the {name} would reach more"));
+        words.push_str(&format!(": on a separate machine the {name} would reach more"));
     }
     Some(MachineResult { shared: subject.is_some(), full, other_programs_share, words })
 }
 
-/// The subject that is measured on this machine beside the load generator: the hub, or the baseline that is a process.
+/// The measured program on this machine: the hub, or the baseline that is a process.
 fn subject(options: &RunOptions) -> Option<&'static str> {
     match (options.alone, &options.target) {
         (Some(Baseline::SimsOnly), _) => None,
@@ -67,8 +67,8 @@ fn waits(result: &LabResult, subject: Option<&str>) -> String {
     }
 }
 
-/// The share of programs other than the hub and the lab. `None` if these cannot be separated, because a hub on this
-/// machine has an unknown process, or there are further generators.
+/// The share of programs other than the hub and the lab. `None` if it cannot be determined: a process of the hub on
+/// this machine is unknown, or there are further generators.
 fn others(options: &RunOptions, result: &LabResult, all: f64) -> Option<f64> {
     if options.role == Role::Load {
         return None;
@@ -90,7 +90,7 @@ pub(crate) struct CoreTime {
     programs: u64,
     /// Time without work, or waiting for a disk.
     idle: u64,
-    /// Time that this machine requested and the hypervisor gave to others.
+    /// Time that this machine requested and the hypervisor assigned to others.
     stolen: u64,
 }
 
@@ -100,6 +100,7 @@ impl CoreTime {
         Self::parse(&std::fs::read_to_string("/proc/stat").ok()?)
     }
 
+    /// Reads the first line of `/proc/stat`.
     pub fn parse(stat: &str) -> Option<Self> {
         let line = stat.lines().find_map(|line| line.strip_prefix("cpu "))?;
         // User, nice, system, idle, waiting for IO, two kinds of interrupts, stolen. The following fields are part of
@@ -118,6 +119,7 @@ impl CoreTime {
         })
     }
 
+    /// Adds the growth between two moments; nothing if one of them is unknown.
     pub fn add_growth(&mut self, before: Option<Self>, after: Option<Self>) {
         if let (Some(before), Some(after)) = (before, after) {
             self.count = after.count;
@@ -128,12 +130,12 @@ impl CoreTime {
         }
     }
 
-    /// The part that went to other machines; `None` if no time has passed.
+    /// The part that the hypervisor assigned to other machines; `None` if no time has passed.
     pub fn stolen_share(self) -> Option<f64> {
         self.share(self.stolen)
     }
 
-    /// The part in which the cores were idle.
+    /// The idle part of the cores' time.
     pub fn idle_share(self) -> Option<f64> {
         self.share(self.idle)
     }
@@ -172,14 +174,14 @@ impl RunQueue {
         }
     }
 
-    /// The part of the threads' busy time in which they waited for a core.
+    /// The part of the threads' busy time that was spent waiting for a core.
     pub fn waited_share(&self) -> Option<f64> {
         let (ran, waited) = self.0.values().fold((0, 0), |sum, times| (sum.0 + times.0, sum.1 + times.1));
         ratio(waited as f64, (ran + waited) as f64).map(|share| rounded(share, 4))
     }
 }
 
-/// A share that went to others, in words.
+/// A share of time that others took, in words.
 pub(crate) fn taken(share: f64) -> String {
     format!("took {} of the cores' time", percent(share))
 }
@@ -222,18 +224,18 @@ mod tests {
     }
 
     #[test]
-    fn full_cores_that_are_shared_are_told_as_what_keeps_the_hub_from_more() {
+    fn full_shared_cores_are_reported_as_the_limit() {
         let options = RunOptions::default();
         let found = machine(&options, &result(), cores(950, 31)).unwrap();
         assert_eq!(
             found.words,
             "hub and load generator shared 2 cores, idle for 3.1 % of the time; the hub's threads spent 31.0 % of their busy \
-             time waiting for a core, the generator's 12.0 %: on a machine of its own the hub would reach more"
+             time waiting for a core, the generator's 12.0 %: on a separate machine the hub would reach more"
         );
         assert_eq!((found.shared, found.full, found.other_programs_share), (true, true, Some(0.05)));
         let spare = machine(&options, &result(), cores(850, 100)).unwrap();
         assert!(spare.shared && !spare.full && !spare.words.contains("more"), "{spare:?}");
-        // Unknown shares are not guessed, and neither are a container's.
+        // Unknown shares are not estimated, and neither are a container's.
         assert_eq!(machine(&options, &result(), CoreTime::default()), None);
         let mut contained = result();
         contained.environment.cores = 1;
@@ -241,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn what_else_runs_on_the_machine_is_told() {
+    fn other_programs_are_reported() {
         let found = machine(&RunOptions::default(), &result(), cores(1_000, 0)).unwrap();
         assert!(found.words.contains("; other programs took 10.0 % of the cores' time"), "{found:?}");
         // A hub on this machine whose process is not known does not count as another program.
@@ -255,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hub_elsewhere_shares_nothing() {
+    fn hub_on_another_machine_shares_no_cores() {
         for (url, pid, shared) in [
             ("http://10.0.0.7:4000", None, false),
             ("http://10.0.0.7:4000", Some(7), true),
@@ -277,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn stolen_time_is_the_eighth_figure_and_guests_are_not_counted_twice() {
+    fn core_time_reads_eight_fields_and_ignores_guests() {
         let before = CoreTime::parse("cpu  100 0 50 800 10 0 20 20 40 0\ncpu0 1 2 3\ncpu1 1 2 3\nintr 5\n");
         assert_eq!(before, Some(CoreTime { count: 2, all: 1_000, programs: 150, idle: 810, stolen: 20 }));
         let after = CoreTime::parse("cpu  150 0 60 1200 10 0 20 60 90 0\ncpu0 1\ncpu1 1\n");
@@ -294,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn waiting_is_told_of_the_threads_that_are_there_at_the_end() {
+    fn run_queue_counts_threads_that_exist_at_the_end() {
         let at = |threads: &[(u32, &str)]| {
             let mut queue = RunQueue::default();
             threads.iter().for_each(|(thread, text)| queue.note(*thread, text));

@@ -19,6 +19,7 @@ pub struct Usage {
     pub resident_peak_bytes: u64,
 }
 
+/// A process whose usage cannot be read.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot read the CPU and memory of process {pid} from /proc (has it ended?)")]
 pub struct ProcessError {
@@ -133,12 +134,14 @@ impl Detail {
         }
     }
 
+    /// Adds the counters of another process at the same moment.
     pub fn add(&mut self, other: &Self) {
         // Threads of different processes have different numbers.
         let nothing = Self { disk_write_bytes: Some(0), ..Self::default() };
         self.add_growth(&nothing, other);
     }
 
+    /// Adds the growth between two moments.
     pub fn add_growth(&mut self, before: &Self, after: &Self) {
         let written = after.disk_write_bytes.zip(before.disk_write_bytes);
         if let Some((after, before)) = written {
@@ -168,7 +171,7 @@ pub(crate) fn directory_bytes(directory: &Path) -> u64 {
     entries.map(bytes).sum()
 }
 
-/// `upesi-edge-1` is one of the edges.
+/// The kind of a thread: `upesi-edge-1` is an `upesi-edge`.
 fn kind_of(name: &str) -> &str {
     let name = name.strip_prefix("upesi-").unwrap_or(name);
     name.trim_end_matches(|character: char| character.is_ascii_digit() || "-#:".contains(character))
@@ -218,14 +221,14 @@ impl Watched {
         Moment::of(self.pid)
     }
 
+    /// Adds the usage between two moments.
     pub fn add(&mut self, before: &Moment, after: &Moment) {
         self.cpu += after.usage.cpu.saturating_sub(before.usage.cpu);
         self.last = after.usage;
         self.detail.add_growth(&before.detail, &after.detail);
     }
 
-    /// Its usage as a row of a result. Every process has memory and threads; if none were read, these fields are
-    /// absent.
+    /// Its usage as a row of a result. Memory and number of threads are absent if they could not be read.
     pub fn row(&self, name: &str, cpu_us_per_operation: Option<f64>, cores: Option<f64>) -> ProcessRow {
         let Self { last, detail, .. } = self;
         let memory = |bytes: u64| (bytes > 0).then(|| rounded(mebibytes(bytes), 1));
@@ -261,7 +264,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn stat_and_status_are_read_whatever_the_program_is_called() {
+    fn stat_is_read_for_any_program_name() {
         let stat = "4242 (a (b) c) S 1 2 3 4 5 6 7 8 9 10 111 222 13 14 15 16 17 18 19";
         assert_eq!(cpu_ticks(stat), Some(333));
         assert_eq!(cpu_ticks("4242 (x) S 1"), None);
@@ -272,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn this_process_uses_memory_and_an_ended_one_cannot_be_read() {
+    fn usage_of_an_ended_process_cannot_be_read() {
         let own = Usage::own().unwrap();
         assert!(own.resident_bytes > 0 && own.resident_peak_bytes >= own.resident_bytes / 2);
         // Process ids are far smaller than this.
@@ -283,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_of_a_kind_are_one() {
+    fn threads_of_a_kind_are_combined() {
         for (name, kind) in [
             ("upesi-edge-0", "edge"),
             ("upesi-edge-12", "edge"),
@@ -296,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn growth_adds_up_and_never_goes_below_nothing() {
+    fn growth_is_summed_and_never_negative() {
         let at = |bytes, switches, ms| Detail {
             disk_write_bytes: bytes,
             voluntary: switches,
@@ -324,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn processes_are_counted_each_by_itself_and_together() {
+    fn processes_are_counted_separately_and_together() {
         let moment = |ms, resident_bytes, disk| {
             let usage = Usage {
                 cpu: Duration::from_millis(ms),
@@ -349,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_says_what_was_measured_and_nothing_of_what_was_not() {
+    fn row_has_only_measured_members() {
         let mut own = Watched::new(std::process::id());
         let before = own.now();
         let after = own.now();

@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn stacks_are_kept_with_their_graph_and_their_shares() {
+    fn profile_is_kept_with_graph_and_shares() {
         let directory = tempfile::tempdir().unwrap();
         let first = directory.path().join("repetition-1");
         std::fs::create_dir(&first).unwrap();

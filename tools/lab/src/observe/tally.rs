@@ -17,7 +17,7 @@ pub(crate) enum Step {
     Unreached,
     /// Nothing was sent, because the id was used before.
     Repeated,
-    /// The request was answered with an error.
+    /// The hub rejected the request.
     Refused,
     /// The request got no answer; a callback may still come.
     Unanswered,
@@ -34,7 +34,7 @@ pub(crate) enum Step {
 /// The outcomes of the phases of one operation, by [`Phase`].
 pub(crate) type Steps = [Step; Phase::ALL.len()];
 
-/// Time that the requests of one operation waited for their own answers, by [`Phase`]; `None` if none was sent.
+/// Time until the response to each request of one operation, by [`Phase`]; `None` if none was sent.
 pub(crate) type Waits = [Option<Duration>; Phase::ALL.len()];
 
 impl Exchanges {
@@ -77,9 +77,9 @@ pub(crate) struct Tally {
     pub latency: Histogram<u64>,
     /// Lag of open-loop arrivals inside the window, in microseconds.
     pub lag: Histogram<u64>,
-    /// Time until a request's own answer, for operations that began inside the window, in microseconds.
+    /// Time until a request's response, for operations that began inside the window, in microseconds.
     pub waits: Histogram<u64>,
-    /// The same for rejected requests only.
+    /// Time until the response of rejected requests.
     pub refusals: Histogram<u64>,
     /// By [`Phase`].
     pub phases: [PhaseTally; Phase::ALL.len()],
@@ -138,7 +138,7 @@ impl Tally {
         }
     }
 
-    /// Counts the times until the own answers of an operation's requests.
+    /// Counts the times until the responses to an operation's requests.
     pub fn count_waits(&mut self, steps: &Steps, waits: &Waits) {
         for (step, wait) in steps.iter().zip(waits) {
             let Some(wait) = wait else { continue };
@@ -171,7 +171,7 @@ impl Tally {
     }
 }
 
-/// A latency as histograms keep it.
+/// A latency in the unit of the histograms.
 pub(crate) fn microseconds_between(from: Instant, to: Instant) -> u64 {
     microseconds(to.saturating_duration_since(from))
 }
@@ -186,7 +186,7 @@ mod tests {
     use crate::result::exchanges::Originated;
 
     #[test]
-    fn phases_begin_where_the_one_before_ended_and_the_whole_where_it_was_meant_to() {
+    fn phase_starts_at_the_end_of_the_previous_one() {
         let start = Instant::now();
         let at = |ms| start + Duration::from_millis(ms);
         let window = Window { from: start, measure_from: at(10), measure_until: at(100), until: at(100) };
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn every_end_of_a_request_is_counted_once() {
+    fn each_end_of_a_request_is_counted_once() {
         let mut exchanges = Exchanges::default();
         let ends = [
             Step::Unreached,

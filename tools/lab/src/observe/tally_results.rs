@@ -29,7 +29,7 @@ impl Phases {
 impl HistogramResult {
     /// All recorded latencies, also by phase, and the lag of an open loop.
     pub(crate) fn recorded(tally: &Tally, phases: &[Phase], is_open: bool) -> Self {
-        // With one phase only, its latencies are those of the whole.
+        // With one phase only, its latencies equal the latencies of the whole operation.
         let several = phases.iter().filter(|_| phases.len() > 1);
         let of_phase =
             |phase: &Phase| (phase_name(*phase).into(), written(&tally.phases[*phase as usize].latency));

@@ -95,6 +95,7 @@ impl Timeline {
         }
     }
 
+    /// The rows and steps, and the means of the queues.
     pub fn result(&self) -> TimelineResult {
         TimelineResult {
             interval_s: u32::try_from(INTERVAL.as_secs()).unwrap_or(1),
@@ -111,13 +112,14 @@ pub(crate) struct Ticks {
     pub begin: Instant,
     pub next: Instant,
     pub last: Instant,
-    /// The end of the current step; `None` if there are no steps.
+    /// The end of the current step; `None` for a load without steps.
     pub next_step: Option<Instant>,
     /// Counts of the finished steps of the current interval.
     pub counted: Interval,
 }
 
 impl Ticks {
+    /// The ends of the intervals of a slice that starts at this time.
     pub fn starting_at(start: Instant, has_steps: bool) -> Self {
         let next_step = has_steps.then_some(start + STEP);
         Self { begin: start, next: start + INTERVAL, last: start, next_step, counted: Interval::default() }
@@ -210,7 +212,7 @@ impl Interval {
         }
     }
 
-    /// Its latencies, for merging.
+    /// The histogram of latencies, for merging.
     pub fn histogram(&self) -> String {
         written(&self.latency)
     }
@@ -245,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn steps_are_of_the_load_alone() {
+    fn steps_have_no_figures_of_the_hub() {
         let mut timeline = Timeline::new(vec![std::process::id()], None);
         timeline.end(INTERVAL);
         for number in 1..=3 {
@@ -275,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_tells_the_whole_distribution_and_its_histogram_gives_it_again() {
+    fn row_and_histogram_have_the_same_distribution() {
         let mut interval = Interval::default();
         for ms in 1..=20_000_u64 {
             // One of twenty thousand is a minute, fifty are two seconds, the rest below a tenth of one.

@@ -1,5 +1,5 @@
-//! One DFSP sends many times the load that the hub accepts, and the others send their usual load: the effect on the
-//! others.
+//! The effect of a flood on the other DFSPs: one DFSP sends many times the load that the hub accepts, and the others
+//! send their usual load.
 #![expect(clippy::float_arithmetic, reason = "statistics of a measurement; no money")]
 
 use std::path::Path;
@@ -21,11 +21,12 @@ const PHASES: u32 = 3;
 /// Prefix of the DFSPs' names. They have separate load generators, so that their outcomes are counted separately.
 const OTHERS_PREFIX: &str = "other";
 const FLOODERS_PREFIX: &str = "flooder";
-/// Time for which the others continue after the last phase, because the generators do not start at the same moment.
+/// Additional load of the others after the last phase, because the generators do not start at the same moment.
 const SLACK: Duration = Duration::from_secs(10);
 /// Minimum part of the others' load that must complete before the flood. Below it, the peak was chosen too high.
 const BEFORE_MIN: f64 = 0.95;
 
+/// The phases of both kinds of DFSPs, and the figures of their comparison.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct FairnessReport {
     /// The phases of the DFSPs with a constant load.
@@ -36,13 +37,14 @@ pub struct FairnessReport {
     pub goodput_before: f64,
     /// Completed part of the others' load during the flood, including its first seconds.
     pub goodput: f64,
-    /// Their 99th percentile during the flood, as the median of the seconds' values and a multiple of that before.
+    /// The others' 99th percentile during the flood, as the median of the seconds' values and a multiple of the value
+    /// before.
     pub p99_factor: f64,
     /// The same ratio for all transfers of the phases.
     pub p99_whole_factor: f64,
     pub refusals: Refusals,
     pub refusals_of_others: Refusals,
-    /// Reasons why the figures do not count, in words.
+    /// Reasons why the figures are not valid, in words.
     pub findings: Vec<String>,
     pub audit_ok: bool,
 }
@@ -64,12 +66,12 @@ impl FairnessReport {
             report.findings.extend(findings_of(result).into_iter().map(|text| format!("{whose}: {text}")));
         }
         if report.refusals.count == 0 {
-            report.findings.push("nothing was refused: it was no flood".to_owned());
+            report.findings.push("no request was rejected: the load was not a flood".to_owned());
         }
         report
     }
 
-    /// Reads both timelines. The flooders' load began this many seconds after that of the others.
+    /// Reads both timelines. The flooders' load began this many seconds after the others' load.
     pub(super) fn of_timelines(
         others: &TimelineResult,
         flooders: &TimelineResult,
@@ -95,7 +97,7 @@ impl FairnessReport {
         if report.goodput_before < BEFORE_MIN {
             let percent = report.goodput_before * 100.0;
             report.findings.push(format!(
-                "before the flood the others got {percent:.0} % of what they asked for: choose a lower --peak"
+                "before the flood, {percent:.0} % of the others' load was committed: choose a lower --peak"
             ));
         }
         Self { others, flooders, ..report }
@@ -116,11 +118,11 @@ fn began(result: &LabResult) -> Option<Timestamp> {
 
 impl Measured for FairnessReport {
     const OBJECTIVES: &'static [Objective<Self>] = &[
-        Objective::at_least("goodput of the others", "% of what they ask for", 95.0, |run| {
-            run.goodput * 100.0
+        Objective::at_least("goodput of the others", "% of their load", 95.0, |run| run.goodput * 100.0),
+        Objective::at_most("p99 of the others", "times the value before", 2.0, |run| run.p99_factor),
+        Objective::at_most("p99 of all transfers of the others", "times the value before", 2.0, |run| {
+            run.p99_whole_factor
         }),
-        Objective::at_most("p99 of the others", "times that before", 2.0, |run| run.p99_factor),
-        Objective::at_most("p99 of all of theirs", "times that before", 2.0, |run| run.p99_whole_factor),
     ];
 
     fn findings(&self) -> &[String] {

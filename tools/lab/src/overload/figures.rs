@@ -46,21 +46,22 @@ pub struct Figures {
     pub p50_ms: f64,
     pub p99_ms: f64,
     pub p99_worst_ms: f64,
-    /// The 99th percentile of all transfers that were committed in them.
+    /// The 99th percentile of all transfers that were committed in these seconds.
     pub p99_whole_ms: f64,
     pub hub_cores: f64,
-    /// Maximum resident memory of the hub in them, in MiB.
+    /// Maximum resident memory of the hub in these seconds, in MiB.
     pub rss_mb: f64,
 }
 
+/// The figures of one phase.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct PhaseReport {
     /// `before`, `peak`, `overload` or `after`.
     pub name: &'static str,
-    /// Without its first seconds.
+    /// The figures without the first seconds.
     #[serde(flatten)]
     pub figures: Figures,
-    /// Its first seconds, with the change of the load.
+    /// The figures of the first seconds, with the change of the load.
     pub step: Figures,
 }
 
@@ -76,7 +77,7 @@ impl PhaseReport {
         self.figures.offered() + self.step.offered()
     }
 
-    /// Appends the phase, with its first seconds below it, for people.
+    /// Appends the figures of the phase as a line, and its first seconds as the next line.
     pub(super) fn push_to(&self, text: &mut String) {
         self.figures.push_to(self.name, text);
         self.step.push_to("  step", text);
@@ -98,7 +99,7 @@ type Second<'timeline> = (&'timeline TimelineRow, Option<&'timeline str>);
 pub(super) fn seconds(timeline: &TimelineResult, from_s: f64, until_s: f64) -> Vec<Second<'_>> {
     let histograms = timeline.histograms.iter().map(|text| Some(text.as_str()));
     let all = timeline.rows.iter().zip(histograms.chain(std::iter::repeat(None)));
-    // Rows come a moment after their second.
+    // A row is recorded a moment after the end of its second.
     all.filter(|(row, _)| row.t > from_s + 0.01 && row.t <= until_s + 0.01).collect()
 }
 
@@ -174,7 +175,7 @@ impl Refusals {
         Self { count, p50_ms, p99_ms, max_ms }
     }
 
-    /// Infinite without rejections, because nothing was measured.
+    /// The 99th percentile; infinite without rejections, because nothing was measured.
     pub(super) const fn p99_ms_shown(&self) -> f64 {
         if self.count > 0 { self.p99_ms } else { f64::INFINITY }
     }
@@ -183,12 +184,12 @@ impl Refusals {
         let Self { count, p50_ms, p99_ms, max_ms } = self;
         let _ = writeln!(
             text,
-            "{count} refusals of {whose}: p50 {p50_ms:.2} ms, p99 {p99_ms:.2} ms, longest {max_ms:.2} ms"
+            "{count} rejections of {whose}: p50 {p50_ms:.2} ms, p99 {p99_ms:.2} ms, longest {max_ms:.2} ms"
         );
     }
 }
 
-/// Reasons why the figures of a load generator's run do not count, in words.
+/// Reasons why the figures of a load generator's run are not valid, in words.
 pub(super) fn findings_of(result: &LabResult) -> Vec<String> {
     let mut findings = Vec::new();
     match &result.schedule {
@@ -200,7 +201,7 @@ pub(super) fn findings_of(result: &LabResult) -> Vec<String> {
         None => findings.push("the load had no schedule".to_owned()),
     }
     if !result.audit.ok {
-        findings.push("the audit found something: see result.json".to_owned());
+        findings.push("the audit has findings: see result.json".to_owned());
     }
     findings
 }
@@ -221,7 +222,7 @@ pub(super) trait Measured: Clone + Serialize + 'static {
     /// The phase with the excessive load.
     fn excess(&self) -> Option<&PhaseReport>;
 
-    /// The result without parts that are useful only beside the run itself.
+    /// The result without the parts that are useful only beside the run itself.
     fn shortened(&self) -> Self {
         self.clone()
     }
@@ -229,6 +230,7 @@ pub(super) trait Measured: Clone + Serialize + 'static {
     fn push_to(&self, text: &mut String);
 }
 
+/// The conditions of all runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Conditions {
     /// Transfers per second that the hub must accept.
@@ -237,7 +239,7 @@ pub struct Conditions {
     pub factor: u32,
     /// Load before and after, in per cent of the peak.
     pub normal_percent: u32,
-    /// Number of DFSPs that send the excess; absent if all send it alike.
+    /// Number of DFSPs that send the excess; absent if all DFSPs send it.
     pub flooders: Option<usize>,
     pub dfsps: usize,
     pub phase_s: u64,
@@ -298,7 +300,7 @@ impl<R: Measured> OverloadReport<R> {
         }
     }
 
-    /// The goals that were missed, and the reasons why runs do not count, in words.
+    /// The missed goals, and the reasons why runs are not valid, in words.
     pub(super) fn missed(&self) -> Vec<String> {
         let missed = self.aims.iter().filter_map(ObjectiveResult::missed);
         let findings = self.runs.iter().zip(1..).flat_map(|(run, number)| {

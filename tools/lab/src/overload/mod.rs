@@ -22,21 +22,21 @@ use crate::failures::{cannot_create, runtime, software, unavailable, unless_any,
 use crate::result::evidence::{Evidence, Provenance, Subject};
 use crate::{HubProcess, Load, RunOptions, Stage, TargetHub};
 
-/// The load changes within this.
+/// The load changes within this time.
 const STEP: Duration = Duration::from_millis(1);
 const PHASES: u32 = 4;
-/// Transfers at the peak before the first phase counts: more than wait in memory for the archive, so that the hub has
-/// taken all the memory that the peak costs it.
+/// Transfers at the peak before the first phase: more than wait in memory for the archive, so that the hub has reached
+/// the memory that the peak needs.
 const WARM_UP_TRANSFERS: u64 = 70_000;
 const WARM_UP_S_MIN: u64 = 3;
-/// Where it is not memory that is looked at.
+/// Warm-up of a run that does not measure memory.
 const WARM_UP_S_FLOOD: u64 = 10;
-/// Transfers without outcome at a time; more are not sent.
+/// Maximum number of transfers without an outcome; at the maximum, no more are sent.
 const OUTSTANDING_MAX: usize = 10_000;
 const DFSP_PREFIX: &str = "overload";
 const SUBJECT: Subject = Subject {
     name: "overload",
-    what: "many times the load that a hub takes, from all DFSPs alike and from one of them",
+    what: "many times the load that a hub accepts, from all DFSPs and from a single one",
     command: "make overload",
 };
 
@@ -46,8 +46,7 @@ pub struct OverloadArguments {
     /// Maximum number of transfers per second that the hub should accept.
     ///
     /// The hub is started with this value of admission.rate_max. A hub that shares two cores with its load generator
-    /// cannot be offered ten times what it could process, but it can be offered ten times its rate limit. The
-    /// rejections are the same.
+    /// cannot receive ten times its capacity, but it can receive ten times its rate limit. The rejections are the same.
     #[arg(long, value_name = "N", default_value_t = 1_000)]
     pub peak: u32,
     /// Do not set admission.rate_max: --peak is the measured maximum of this machine.
@@ -91,7 +90,7 @@ pub struct OverloadArguments {
     /// Directory for overload.json and, for each run, result.json, the hub's log and its data.
     #[arg(long, value_name = "DIR")]
     pub out: PathBuf,
-    /// Directory of the evidence to which the runs are added, such as docs/evidence.
+    /// Directory for the evidence of these runs, such as docs/evidence.
     #[arg(long, value_name = "DIR")]
     pub report: Option<PathBuf>,
     /// Print overload.json to stdout instead of the tables.
@@ -129,7 +128,7 @@ impl OverloadArguments {
         self.staged(self.peak, &[normal, self.peak, self.flood_per_s(), normal])
     }
 
-    /// Arrivals at the first rate to warm up, and then at each of the others for a phase.
+    /// A load that warms up at the first rate, and then has each of the other rates for a phase.
     fn staged(&self, first: u32, rates: &[u32]) -> Load {
         let stage = |level, length| Stage { level, length };
         let mut stages = vec![stage(first, self.warm_up_length())];
@@ -142,7 +141,7 @@ impl OverloadArguments {
     fn validate(&self) -> Outcome {
         match self.flood_from {
             Some(flooders) if flooders == 0 || flooders + 2 > self.dfsps => {
-                Err(usage("--flood-from must be at least 1, and leave two of --dfsps to be looked at"))
+                Err(usage("--flood-from must be at least 1, and leave at least two other --dfsps"))
             }
             _ => Ok(()),
         }
@@ -157,7 +156,7 @@ impl OverloadArguments {
     }
 }
 
-/// Runs the phases as often as asked for. Ends with 1 when a goal was missed.
+/// Runs the phases the requested number of times. Fails with 1 if a goal is missed.
 pub fn run(arguments: &OverloadArguments) -> Outcome {
     arguments.validate()?;
     match arguments.flood_from {
@@ -193,7 +192,7 @@ fn repeat<R: Measured>(
     unless_any(&report.missed())
 }
 
-/// A hub that is measured, on a data directory of its own.
+/// A hub under measurement, on its own data directory.
 struct Tried {
     hub: HubProcess,
     data: PathBuf,
@@ -204,7 +203,8 @@ impl Tried {
         std::fs::create_dir_all(out).map_err(cannot_create(out))?;
         let (data, log) = (out.join("hub-data"), out.join("hub.log"));
         if data.exists() {
-            let text = format!("{} is there already: a hub with a past is not measured", data.display());
+            let text =
+                format!("{} exists already: the measured hub must start without a history", data.display());
             return Err(Failure::new(Exit::CannotCreate, text));
         }
         let binary = std::env::current_exe().map_err(unavailable)?;
@@ -214,7 +214,7 @@ impl Tried {
         Ok(Self { hub, data })
     }
 
-    /// What all loads on it have in common.
+    /// The common options of all loads on the hub.
     fn options(&self, arguments: &OverloadArguments) -> RunOptions {
         RunOptions {
             warm_up: arguments.warm_up_length(),
@@ -231,7 +231,7 @@ impl Tried {
         }
     }
 
-    /// Nobody needs the data of a good run; that of a bad one is evidence.
+    /// The data of a failed run are evidence. After a successful run they are removed.
     fn tidy(&self, is_good: bool) {
         if is_good {
             let _ = std::fs::remove_dir_all(&self.data);
@@ -282,17 +282,17 @@ mod tests {
     /// When the load falls.
     const FELL_S: u32 = 35;
 
-    /// What a second, or a step, of a phase was like, by its number.
+    /// The figures of a second, or a step, of a phase, by its number.
     struct Conduct {
         overload: fn() -> (u64, f64),
-        /// By tenths of seconds after the load fell.
+        /// The figures of a tenth of a second after the load fell, by its number.
         after: fn(u32) -> (u64, f64),
         rss_mb: fn(u32) -> f64,
     }
 
     const GOOD: Conduct = Conduct { overload: || (950, 6.0), after: |_| (800, 4.0), rss_mb: |_| 100.0 };
 
-    /// A row or a step that ends at `t`, of which a second has ten times as many.
+    /// A row or a step that ends at `t`. A second has `part` of them.
     fn row(t: f64, part: u64, conduct: &Conduct) -> TimelineRow {
         let (offered, (completed, p99_ms)) = if t <= 5.0 {
             (1_000, (1_000, 5.0))
@@ -319,7 +319,7 @@ mod tests {
         }
     }
 
-    /// The latencies of a second in which all took so long.
+    /// The latencies of a second with the same latency for all operations.
     fn histogram(row: &TimelineRow) -> String {
         let mut histogram = latency_histogram();
         histogram.saturating_record_n((row.p50_ms.unwrap_or(0.0) * 1e3) as u64, row.completed);
@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hub_that_holds_reaches_every_goal() {
+    fn hub_that_holds_reaches_every_goal() {
         let report = report(&GOOD);
         assert_eq!(report.missed(), Vec::<String>::new());
         let run = &report.runs[0];
@@ -363,7 +363,7 @@ mod tests {
         assert!(run.recovery_s.is_some_and(|s| is(s, 0.1)), "one step: {:?}", run.recovery_s);
         assert_eq!(run.probes.count, 100);
         assert!(is(run.probes.p99_ms, 2.0) && is(run.probes.max_ms, 50.0));
-        // Two of the ten seconds of each phase are told apart, and the step is not lost.
+        // Two of the ten seconds of each phase are reported separately, and the step is included.
         assert!(
             run.phases.iter().all(|phase| (phase.step.seconds, phase.figures.seconds) == (2, 8)),
             "{run:?}"
@@ -376,9 +376,9 @@ mod tests {
     }
 
     #[test]
-    fn one_that_does_not_is_told_so() {
+    fn hub_that_breaks_down_misses_its_goals() {
         let after = |tenth| match tenth {
-            // It takes everything again at once, late; and settles only in the end.
+            // The hub accepts everything again immediately, but late, and settles only at the end.
             0..=30 => (800, 90.0),
             40 => (800, 90.0),
             _ => (800, 4.0),
@@ -388,7 +388,7 @@ mod tests {
         let missed = report.missed();
         let begins = [
             "goodput under overload is 10.00",
-            "p99 of what",
+            "p99 of accepted",
             "p99 of all",
             "growth of memory is 20.00",
             "recovery is 3.10",
@@ -397,18 +397,20 @@ mod tests {
         for (missed, begin) in missed.iter().zip(begins) {
             assert!(missed.starts_with(begin), "{missed}");
         }
-        assert!(report.table().contains("100 ms after:    800 committed/s,      0 otherwise, p99 90.00 ms"));
+        assert!(
+            report.table().contains("100 ms after:    800 committed/s,      0 not committed, p99 90.00 ms")
+        );
     }
 
     #[test]
-    fn memory_that_the_peak_takes_is_no_growth() {
+    fn memory_at_the_peak_is_not_growth() {
         let rss_mb = |t: u32| f64::from(t.min(20)) * 10.0;
         let run = run(&Conduct { rss_mb, ..GOOD });
         assert!(is(run.rss_warm_mb, 200.0) && is(run.rss_growth, 0.0), "{run:?}");
     }
 
     #[test]
-    fn one_good_step_is_no_recovery() {
+    fn single_good_step_is_not_a_recovery() {
         let flickering =
             run(&Conduct { after: |tenth| (800, if tenth % 3 == 0 { 9.0 } else { 4.0 }), ..GOOD });
         assert_eq!(flickering.recovery_s, None);
@@ -417,7 +419,7 @@ mod tests {
     }
 
     #[test]
-    fn medians_of_runs_count() {
+    fn goals_are_judged_by_medians_of_runs() {
         let slow = Conduct { overload: || (800, 30.0), ..GOOD };
         let report = judged(vec![run(&GOOD), run(&slow), run(&GOOD)]);
         assert_eq!(report.missed(), Vec::<String>::new());
@@ -435,10 +437,10 @@ mod tests {
     }
 
     #[test]
-    fn probers_ask_again_and_again_on_new_connections_where_they_break() {
+    fn prober_continues_on_a_new_connection() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
-        // Each answer ends its connection.
+        // Each response ends its connection.
         let hub = std::thread::spawn(move || {
             for stream in listener.incoming().take(9) {
                 let (mut stream, mut request, mut piece) = (stream.unwrap(), Vec::new(), [0; 1024]);
@@ -459,14 +461,14 @@ mod tests {
     }
 
     #[test]
-    fn without_a_refusal_nothing_was_shown() {
+    fn run_without_rejections_misses_its_goals() {
         let quiet = RunReport { refusals: Refusals::default(), ..run(&GOOD) };
         let missed = judged(vec![quiet]).missed();
         assert_eq!(missed, ["p99 of refusals is inf ms, not ≤ 10"]);
     }
 
     #[test]
-    fn the_evidence_says_where_and_how_and_leaves_the_steps_out() {
+    fn evidence_has_machine_and_command_but_no_steps() {
         let mut report = report(&GOOD);
         report.provenance.command = "upesi lab overload --peak 600".to_owned();
         report.provenance.build = "release".to_owned();
@@ -495,7 +497,7 @@ mod tests {
     }
 
     #[test]
-    fn who_floods_leaves_their_share_to_the_others() {
+    fn flooders_leave_the_others_their_share() {
         let one = arguments("--peak 600 --flood-from 1 --phase 20");
         assert_eq!(usual_per_s(&one, 1), (420, 60));
         let [others, flood] = loads(&one, 1);
@@ -517,7 +519,7 @@ mod tests {
         }
     }
 
-    /// Of the others: what they get and how late, by the phase that a second is in.
+    /// The completed part and the latency of the others, by the phase of each second.
     fn fairness(apart_s: f64, flooded: (u64, f64)) -> FairnessReport {
         let rows = |offered: fn(bool) -> u64, got: &dyn Fn(bool) -> (u64, f64), apart_s: f64| {
             let row = |t: u32| {
@@ -558,7 +560,7 @@ mod tests {
     }
 
     #[test]
-    fn the_others_are_looked_at_while_one_floods_whenever_its_load_began() {
+    fn others_are_measured_by_the_start_of_the_flood() {
         for apart_s in [0.0, 3.0] {
             let report = fairness(apart_s, (418, 6.0));
             assert!(is(report.goodput_before, 1.0) && is(report.goodput, 418.0 / 420.0), "{report:?}");
@@ -570,9 +572,9 @@ mod tests {
     }
 
     #[test]
-    fn others_who_starve_or_wait_are_told() {
+    fn starved_or_slow_others_miss_goals() {
         let starved = missed_of(fairness(0.0, (210, 4.0)));
-        assert_eq!(starved, ["goodput of the others is 50.00 % of what they ask for, not ≥ 95"]);
+        assert_eq!(starved, ["goodput of the others is 50.00 % of their load, not ≥ 95"]);
         let slow = missed_of(fairness(0.0, (420, 12.0)));
         assert_eq!(slow.len(), 2, "{slow:?}");
         assert!(slow[0].starts_with("p99 of the others is 3.00 times"), "{slow:?}");

@@ -1,4 +1,4 @@
-//! Probers: connections that send requests about a transfer all the time, to measure how fast a rejection comes.
+//! Probers: connections that send requests about a transfer all the time, to measure the time until a rejection.
 
 use std::panic::resume_unwind;
 use std::sync::Arc;
@@ -15,8 +15,8 @@ use crate::failures::{runtime, unavailable};
 
 /// Number of probers, each with its own connection.
 const PROBERS: usize = 4;
-/// Minimum pause of a prober. All probers together send about a hundredth of the peak, so that they are no load
-/// themselves.
+/// Minimum pause of a prober. All probers together send about a hundredth of the peak, so that their load does not
+/// matter.
 const PAUSE_MIN: Duration = Duration::from_millis(20);
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 /// Maximum number of probes that one prober keeps: hours of them.
@@ -26,7 +26,7 @@ const MEDIA: &str = "application/vnd.interoperability.transfers+json;version=1.1
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Probe {
     pub(super) status: u16,
-    /// Until the last byte of the answer, including the time for opening a connection.
+    /// Time until the last byte of the response, including the time for opening a connection.
     pub(super) duration: Duration,
 }
 
@@ -36,8 +36,8 @@ pub(super) struct Prober {
 }
 
 impl Prober {
-    /// Starts to send requests in the name of a DFSP. They have no valid body: an accepted one is answered 400 and has
-    /// no effect.
+    /// Starts to send requests in the name of a DFSP. Their body is not valid: the hub answers an accepted one with
+    /// 400, and it has no effect.
     pub(super) fn start(url: &str, dfsp: &str, peak_per_s: u32) -> Result<Self, Failure> {
         let pause = Duration::from_secs(100 * PROBERS as u64) / peak_per_s.max(1);
         let pause = pause.max(PAUSE_MIN);

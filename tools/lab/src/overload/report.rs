@@ -1,4 +1,4 @@
-//! The results of the phases of one run in which all DFSPs raise their load alike.
+//! The results of the phases of one run with an excess from all DFSPs.
 #![expect(clippy::float_arithmetic, reason = "statistics of a measurement; no money")]
 
 use std::fmt::Write as _;
@@ -18,12 +18,13 @@ const STEPS_AFTER_S: f64 = 5.0;
 /// Minimum part of the requested peak that the hub must reach. Below it, the peak was chosen too high.
 const PEAK_REACHED_MIN: f64 = 0.95;
 
+/// The phases of a run, and the figures of their comparison.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct RunReport {
     pub phases: Vec<PhaseReport>,
-    /// Committed under overload, as a part of what was committed at the peak.
+    /// Committed transfers under overload, as a part of the committed transfers at the peak.
     pub goodput: f64,
-    /// 99th percentile under overload, as the median of the seconds' values and a multiple of that before.
+    /// 99th percentile under overload, as the median of the seconds' values and a multiple of the value before.
     pub p99_factor: f64,
     /// The same ratio for all transfers of the phases.
     pub p99_whole_factor: f64,
@@ -33,7 +34,7 @@ pub struct RunReport {
     /// Growth from `rss_warm_mb` to `rss_most_mb`, as a part of the former.
     pub rss_growth: f64,
     pub refusals: Refusals,
-    /// Answers to the probers, on connections that wait for nothing else.
+    /// Responses to the probers, whose connections carry no other requests.
     pub probes: Refusals,
     /// Seconds after the overload until goodput and latency were within a tenth of their usual values at this load;
     /// absent if they never were.
@@ -42,7 +43,7 @@ pub struct RunReport {
     /// From a second before the load fell until five after.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub recovery_steps: Vec<Step>,
-    /// Reasons why the figures do not count, in words.
+    /// Reasons why the figures are not valid, in words.
     pub findings: Vec<String>,
     /// Whether the audit of the run found nothing.
     pub audit_ok: bool,
@@ -101,13 +102,15 @@ impl RunReport {
 impl Measured for RunReport {
     const OBJECTIVES: &'static [Objective<Self>] = &[
         Objective::at_least("goodput under overload", "% of the peak's", 90.0, |run| run.goodput * 100.0),
-        Objective::at_most("p99 of what is taken", "times that before", 2.0, |run| run.p99_factor),
-        Objective::at_most("p99 of all taken", "times that before", 2.0, |run| run.p99_whole_factor),
-        Objective::at_most("growth of memory", "% of the most at the peak", 5.0, |run| {
+        Objective::at_most("p99 of accepted transfers", "times the value before", 2.0, |run| run.p99_factor),
+        Objective::at_most("p99 of all accepted transfers", "times the value before", 2.0, |run| {
+            run.p99_whole_factor
+        }),
+        Objective::at_most("growth of memory", "% of the maximum at the peak", 5.0, |run| {
             run.rss_growth * 100.0
         }),
         Objective::at_most("p99 of refusals", "ms", 10.0, |run| run.refusals.p99_ms_shown()),
-        Objective::at_most("p99 of probes refused", "ms", 10.0, |run| run.probes.p99_ms_shown()),
+        Objective::at_most("p99 of rejected probes", "ms", 10.0, |run| run.probes.p99_ms_shown()),
         Objective::at_most("recovery", "s", 1.0, |run| run.recovery_s.unwrap_or(f64::INFINITY)),
     ];
 
@@ -149,7 +152,7 @@ fn push_steps(steps: &[Step], text: &mut String) {
         let p99 = step.p99_ms.map_or_else(|| "–".to_owned(), |p99| format!("{p99:.2}"));
         let _ = writeln!(
             text,
-            "  {:>4.0} ms after: {:>6.0} committed/s, {:>6.0} otherwise, p99 {p99} ms",
+            "  {:>4.0} ms after: {:>6.0} committed/s, {:>6.0} not committed, p99 {p99} ms",
             step.until_s * 1000.0,
             step.completed_per_s,
             step.failed_per_s
@@ -159,12 +162,13 @@ fn push_steps(steps: &[Step], text: &mut String) {
 
 /// Maximum deviation of a step from the usual values.
 const TOLERANCE: f64 = 0.1;
-/// In every phase some steps are worse than others. The values that nine of ten steps reach are usual, and nine of ten
-/// must reach them again.
+/// In every phase some steps are worse than others. The usual value is the value that nine of ten steps reach. After
+/// the overload, nine of ten steps must reach it again.
 const USUAL_PERCENT: usize = 90;
 const STEPS_LOOKED_AT: usize = 10;
 const STEPS_SETTLED_MIN: usize = 9;
 
+/// A part of a second after the load fell.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Step {
     /// Seconds from the fall of the load to the start of the step.

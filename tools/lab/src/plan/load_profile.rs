@@ -34,19 +34,19 @@ fn of_milliseconds<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Duration
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Load {
-    /// Closed loop: each virtual user finishes one operation before it starts the next.
+    /// Closed loop. Each virtual user finishes one operation before it starts the next.
     Closed {
         /// Virtual users.
         users: usize,
     },
-    /// Closed loop whose number of users moves along straight lines. The run is one slice as long as its stages.
+    /// Closed loop whose number of users changes linearly in each stage. The run is one slice as long as its stages.
     RampingUsers {
         /// Virtual users at the start.
         start: u32,
         /// The stages that follow.
         stages: Vec<Stage>,
     },
-    /// Open loop: operations begin at a fixed rate whether or not earlier ones are done; latency counts from the
+    /// Open loop: operations begin at a fixed rate, even if earlier ones have not ended. Latency counts from the
     /// intended start.
     Open {
         /// Arrivals per second.
@@ -55,8 +55,8 @@ pub enum Load {
         /// invalid.
         outstanding_max: usize,
     },
-    /// Open loop whose rate moves along straight lines, or whose arrivals are random. With stages, the run is one slice
-    /// as long as they are.
+    /// Open loop with a rate that changes linearly in each stage, or with random arrivals. If it has stages, the run is
+    /// one slice as long as they are.
     Arrivals {
         /// Arrivals per second at the start.
         start_per_s: u32,
@@ -100,7 +100,7 @@ impl Load {
         }
     }
 
-    /// Whether operations begin when they are due rather than when a user is free.
+    /// Whether operations begin when they are due, instead of when a user is free.
     pub const fn is_open(&self) -> bool {
         matches!(self, Self::Open { .. } | Self::Arrivals { .. } | Self::Parallel { .. })
     }
@@ -224,7 +224,7 @@ pub(crate) fn load(section: &mut Section<'_>) -> (Load, Option<u32>) {
         (outstanding.is_some() && matches!(name, "closed" | "ramping-users"), "outstanding_max"),
     ];
     for (_, key) in unused.into_iter().filter(|(is_unused, _)| *is_unused) {
-        section.mistake_at(line, format!("{within}.{key} says nothing to shape {name:?}"));
+        section.mistake_at(line, format!("{within}.{key} has no effect on shape {name:?}"));
     }
     let (start, rate) = (start.unwrap_or(1), percent_of(rate.unwrap_or(1), percent.unwrap_or(100)));
     let load = match name {
@@ -243,22 +243,22 @@ pub(crate) fn parallel(sections: &mut [Section<'_>]) -> Vec<ParallelLoad> {
     for section in sections {
         let found = section.choice("operation", &Scenario::ALL.map(Scenario::name));
         if found.is_none() {
-            section.mistake("parallel: a load needs its operation");
+            section.mistake("parallel: a load needs an operation");
         }
         let (load, percent) = load(section);
         if !load.is_open() {
-            let text = "parallel.shape: loads in parallel arrive by rate: open, poisson or ramping-rate";
+            let text = "parallel.shape: parallel loads need a rate: open, poisson or ramping-rate";
             section.mistake(text);
         }
         if percent.is_some() {
-            section.mistake("parallel.percent_of_breakpoint: a breakpoint is of one load");
+            section.mistake("parallel.percent_of_breakpoint: a breakpoint search has a single load");
         }
         loads.push(ParallelLoad { operation: Scenario::ALL[found.unwrap_or(0)], load });
     }
     loads
 }
 
-/// A part of a rate, limited to valid rates.
+/// A percentage of a rate, limited to valid rates.
 pub(crate) fn percent_of(rate_per_s: u32, percent: u32) -> u32 {
     let part = u64::from(rate_per_s) * u64::from(percent) / 100;
     u32::try_from(part).unwrap_or(u32::MAX).clamp(1, RATE_PER_S_MAX)
@@ -283,13 +283,13 @@ pub(crate) fn dfsps(section: &mut Section<'_>) -> (usize, PairChoice) {
     let line = section.line();
     let name = PAIRS[pairs];
     if weights.is_some() != (name == "weighted") {
-        section.mistake_at(line, "dfsps.weights go with pairs = \"weighted\", and those need them");
+        section.mistake_at(line, "dfsps.weights and pairs = \"weighted\" require each other");
     }
     if hot.is_some() && name != "hot-pair" {
-        section.mistake_at(line, "dfsps.hot_pair_per_mille goes with pairs = \"hot-pair\"");
+        section.mistake_at(line, "dfsps.hot_pair_per_mille requires pairs = \"hot-pair\"");
     }
     if listed.is_empty() == (name == "listed") {
-        section.mistake_at(line, "dfsps.listed goes with pairs = \"listed\", and that needs it");
+        section.mistake_at(line, "dfsps.listed and pairs = \"listed\" require each other");
     }
     let highest = listed.iter().map(|(payer, payee, _)| payer.max(payee) + 1).max();
     let usual = weights.as_ref().map(Vec::len).or(highest).map_or(8, |count| count.max(2));

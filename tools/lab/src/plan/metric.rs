@@ -1,4 +1,4 @@
-//! The figures by which runs are compared.
+//! The figures that comparisons of runs show.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,7 +10,7 @@ pub enum Metric {
     #[default]
     #[serde(rename = "throughput_per_s")]
     Throughput,
-    /// Throughput divided by that of a baseline that took turns with it: a slow machine slows both.
+    /// Throughput divided by the throughput of a baseline that took turns with the hub: a slow machine slows both.
     #[serde(rename = "ratio")]
     Ratio,
     /// Median latency.
@@ -24,9 +24,10 @@ pub enum Metric {
 }
 
 impl Metric {
-    /// All figures, in the order in which they are shown.
+    /// All figures, in the order of the reports.
     pub const ALL: [Self; 5] = [Self::Throughput, Self::Ratio, Self::Median, Self::Tail, Self::Cpu];
 
+    /// The name in reports.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Throughput => "throughput",

@@ -46,6 +46,7 @@ const FILE_BYTES_MAX: u64 = 1 << 20;
 /// Maximum number of repetitions of a scenario, and of a suite.
 pub const REPETITIONS_MAX: usize = 50;
 
+/// A mistake in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mistake {
     /// Its line, from 1; 0 for the file as a whole.
@@ -140,7 +141,7 @@ pub enum Work {
 /// A scenario file that was read and is valid.
 #[derive(Clone, Debug)]
 pub struct ScenarioFile {
-    /// Its name: that of the file, without its ending.
+    /// The name of its file, without the ending.
     pub name: String,
     pub title: String,
     pub description: String,
@@ -154,12 +155,14 @@ pub struct ScenarioFile {
 }
 
 impl ScenarioFile {
+    /// A built-in scenario by its name; `None` if there is none.
     pub fn builtin(name: &str) -> Option<Result<Self, PlanError>> {
         let (name, text) = SCENARIOS.iter().find(|(known, _)| *known == name)?;
         Some(Self::parse(name, text))
     }
 
-    /// A scenario by the name of a built-in one, or by the path of a file. Fails if there is none, or it has mistakes.
+    /// Finds a built-in scenario by its name, or reads a file by its path. Fails if there is none, or if it has
+    /// mistakes.
     pub fn named(name: &str) -> Result<Self, PlanError> {
         if let Some(builtin) = Self::builtin(name) {
             return builtin;
@@ -178,7 +181,7 @@ impl ScenarioFile {
         Ok(scenario)
     }
 
-    /// Parses a text; `name` is that of its file. Fails with every mistake in it.
+    /// Parses a text; `name` is its file's name. Fails with every mistake in it.
     pub fn parse(name: &str, text: &str) -> Result<Self, PlanError> {
         Self::with_changes(name, text, &[])
     }
@@ -212,7 +215,7 @@ impl ScenarioFile {
         &self.claims
     }
 
-    /// Whether the others are compared with the first point, as for ablations and for a sweep of two points.
+    /// Whether all points are compared with the first one, as for ablations and for a sweep of two points.
     pub fn is_against_first(&self) -> bool {
         let is_ablation = |point: &Point| point.parameters.contains_key("ablation");
         self.points.len() == 2 || (self.points.len() > 1 && self.points.iter().all(is_ablation))
@@ -259,7 +262,7 @@ macro_rules! builtin {
     };
 }
 
-/// All scenarios, in the order in which they are listed.
+/// All scenarios, in the order of the list.
 pub const SCENARIOS: &[Builtin] = builtin!["":
     "smoke",
     "average",

@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn several_loads_are_open_loops_and_what_they_are_made_of_adds_up() {
+    fn parallel_loads_are_open_loops_with_all_their_phases() {
         let stages = vec![Stage { level: 70, length: Duration::from_secs(9) }];
         let ramp = Load::Arrivals { start_per_s: 5, stages, poisson: false, outstanding_max: 30 };
         let both = options(vec![part(Scenario::Lookups, open(20)), part(Scenario::Transfers, ramp)]);
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn loads_that_cannot_be_in_parallel_are_refused() {
+    fn loads_that_cannot_run_in_parallel_are_rejected() {
         let transfers = || part(Scenario::Transfers, open(1));
         let nested = Load::Parallel { loads: vec![transfers(), transfers()] };
         for loads in [

@@ -39,7 +39,7 @@ pub const PARTIES_PER_INSTANCE: u64 = PARTIES_PER_DFSP / INSTANCES_MAX as u64;
 pub enum Baseline {
     /// Payers and payees talk to each other without a hub.
     SimsOnly,
-    /// A process that does the hub's HTTP exchanges, parses the JSON, and nothing more.
+    /// A process that makes the same HTTP exchanges as a hub and parses the JSON, and does nothing else.
     Forwarder,
 }
 
@@ -64,6 +64,7 @@ pub enum Role {
     Load,
 }
 
+/// The options of a run.
 #[derive(Clone, Debug)]
 pub struct RunOptions {
     pub scenario: Scenario,
@@ -114,7 +115,7 @@ pub struct RunOptions {
     pub keep_data: bool,
     /// Measures a baseline alone, without a hub: the limit of load generator and DFSPs.
     pub alone: Option<Baseline>,
-    /// Address on which the simulators listen. A hub on another machine must reach it.
+    /// Address for the simulators' ports. A hub on another machine must be able to reach it.
     pub sim_address: IpAddr,
     /// Connections of the DFSPs to the hub, all together; `None` for twice the number of outstanding operations.
     pub connections_max: Option<usize>,
@@ -142,12 +143,13 @@ pub struct RunOptions {
     pub trial: Option<PathBuf>,
 }
 
+/// The settlements of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Settlement {
-    /// By their commits, under a model of gross settlement that is created before the DFSPs join.
+    /// Whether commits settle gross, under a model that is created before the DFSPs join.
     pub gross: bool,
-    /// Interval at which the window is closed and settled, in milliseconds; absent: never.
+    /// Interval between settlements in milliseconds. At each, the window is closed and settled. Absent: no settlement.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub every_ms: Option<u64>,
 }
@@ -212,6 +214,7 @@ impl Default for RunOptions {
     }
 }
 
+/// Options that contradict each other, or a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OptionsError {
     #[error("give 2 to {DFSPS_MAX} DFSPs")]
@@ -233,36 +236,39 @@ pub enum OptionsError {
          weights above zero"
     )]
     Pairs,
-    #[error("a baseline that is measured alone has no hub, and nothing to be compared with")]
+    #[error("a baseline that is measured alone has no hub, and no other baseline to compare with")]
     Alone,
     #[error("the DFSPs' names must begin with 1 to 24 printable characters")]
     DfspPrefix,
     #[error(
-        "give an instance of 1 to {INSTANCES_MAX}, and at most {PARTIES_PER_INSTANCE} parties for each DFSP of one"
+        "give an instance of 1 to {INSTANCES_MAX}, and at most {PARTIES_PER_INSTANCE} parties for each DFSP"
     )]
     Instance,
     #[error(
         "loads in parallel are 2 to {LOADS_MAX} open loops, each of transfers, lookups, quotes or payments, and come from a \
-         file: --vus and --rate say nothing to them"
+         file: --vus and --rate have no effect on them"
     )]
     Parallel,
-    #[error("give 1 to {STAGES_MAX} stages, and no baselines beside them: they are measured in slices")]
+    #[error("give 1 to {STAGES_MAX} stages, and no baselines with them: baselines need slices")]
     Stages,
-    #[error("each operation must be about more than nothing, and about less than a currency can hold")]
+    #[error("the amount must be above zero, and small enough for the currency")]
     Amount,
-    #[error("a hub that runs has its own keys: name their directory with --trial")]
+    #[error("a running hub has its own keys: name their directory with --trial")]
     Keys,
-    #[error("the forwarder forwards no conversions and no bulks; sims-only has them")]
+    #[error("the forwarder does not support FX transfers and bulk transfers; use sims-only")]
     Forwarder,
     #[error(
-        "payees that convert need a hub, which tells them the outcome: not without one, nor beside a baseline"
+        "payees that convert need a hub, which reports the outcome to them: leave out baselines, and runs without \
+         a hub"
     )]
     PayeesConvert,
     #[error("give 1 to {FXPS_MAX} FXPs")]
     Fxps,
     #[error("give 1 to {BULK_ITEMS_MAX} transfers for each bulk")]
     BulkItems,
-    #[error("settle every {SETTLEMENT_MS_MIN} milliseconds at most, and not by windows where commits settle")]
+    #[error(
+        "settle at intervals of {SETTLEMENT_MS_MIN} milliseconds or more, and not at all if commits settle"
+    )]
     Settlement,
     #[error(transparent)]
     Behaviour(#[from] upesi_sim::SettingsError),
@@ -314,8 +320,8 @@ impl RunOptions {
         Ok(self.behaviour.validate()?)
     }
 
-    /// The number of slices of the run. Without a baseline there is no alternation, but slices still show how much the
-    /// machine's noise moves the figures.
+    /// The number of slices of the run. A run without a baseline has slices, too: they show how much the machine's
+    /// noise moves the figures.
     pub fn slice_count(&self) -> usize {
         if !self.load.stages().is_empty() {
             return self.slices.unwrap_or(1);
@@ -373,7 +379,7 @@ mod tests {
     use crate::plan::load_profile::Stage;
 
     #[test]
-    fn senseless_options_are_named() {
+    fn invalid_options_are_named() {
         let good = RunOptions::default;
         assert_eq!(good().validate(), Ok(()));
         let open = |rate_per_s| Load::Open { rate_per_s, outstanding_max: 10 };

@@ -33,7 +33,7 @@ pub struct ListedPair {
 }
 
 impl PairChoice {
-    /// By weights, one per DFSP.
+    /// Pairs by these weights, one per DFSP.
     pub fn weighted(weights: impl IntoIterator<Item = u64>) -> Self {
         let mut sum = 0_u64;
         let running = weights.into_iter().map(|weight| {
@@ -43,7 +43,7 @@ impl PairChoice {
         Self::Weighted(running.collect())
     }
 
-    /// Payers, payees (both from 0) and the weight of each pair.
+    /// Pairs of payer and payee (both from 0), each with its weight.
     pub fn listed(pairs: impl IntoIterator<Item = (usize, usize, u64)>) -> Self {
         let mut until = 0_u64;
         let listed = pairs.into_iter().map(|(payer, payee, weight)| {
@@ -58,7 +58,7 @@ impl PairChoice {
         Self::weighted((1..=dfsps as u64).map(|rank| LONG_TAIL / rank))
     }
 
-    /// Whether this can choose pairs among this number of DFSPs.
+    /// Whether these pairs exist among this number of DFSPs.
     pub fn fits(&self, dfsps: usize) -> bool {
         match self {
             Self::Weighted(sums) => {
@@ -130,7 +130,7 @@ fn by_weight(sums: &[u64], drawn: u64) -> (usize, usize) {
     let total = sums.last().copied().unwrap_or(0).max(1);
     let index_of = |point: u64| sums.partition_point(|sum| *sum <= point).min(sums.len() - 1);
     let payer = index_of(mix(drawn) % total);
-    // The draw of the payee skips the payer's part of the line.
+    // The draw of the payee skips the payer's part of the sums.
     let start = payer.checked_sub(1).map_or(0, |before| sums[before]);
     let width = sums[payer] - start;
     let point = mix(drawn ^ 1) % (total - width).max(1);
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn uniform_pairs_differ_repeat_with_the_seed_and_take_turns() {
+    fn uniform_pairs_are_even_and_depend_on_the_seed() {
         let counts = counts(PairChoice::Uniform, 8, 42);
         for (payer, row) in counts.iter().enumerate() {
             for (payee, count) in row.iter().enumerate().filter(|(payee, _)| *payee != payer) {
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn one_direction_and_a_hot_pair() {
+    fn unidirectional_and_hot_pairs_have_their_shares() {
         assert_eq!(counts(PairChoice::Unidirectional, 3, 1)[0][1], DRAWS);
         let hot = counts(PairChoice::HotPair { per_mille: 900 }, 8, 7)[0][1];
         // 900 in a thousand, and the pair's part of the rest.
@@ -187,7 +187,7 @@ mod tests {
         for (paid, percent) in paid.iter().zip([70, 10, 10, 10]) {
             assert!(paid.abs_diff(DRAWS * percent / 100) < DRAWS / 50, "{paid} for {percent} %, seed 3");
         }
-        // Nearly everything that the others pay goes to the large DFSP: 70 of the 90 that are not themselves.
+        // Nearly all payments of the others go to the large DFSP: 70 of the 90 that do not go to the payer itself.
         let to_big = rows[1][0] * 90 / 70;
         assert!(to_big.abs_diff(paid[1]) < paid[1] / 5, "seed 3");
         let tail = counts(PairChoice::long_tail(100), 100, 5);
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn listed_pairs_are_drawn_by_their_weights_and_no_others_are() {
+    fn only_listed_pairs_are_drawn_by_their_weights() {
         let choice = PairChoice::listed([(0, 2, 49), (0, 3, 7), (1, 2, 10)]);
         assert_eq!(choice.to_string(), "3 pairs by weight");
         let rows = counts(choice, 4, 11);
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn choices_that_fit_no_set_of_dfsps_are_told() {
+    fn choice_that_does_not_fit_the_dfsps_is_rejected() {
         assert!(PairChoice::weighted([1, 1]).fits(2));
         assert!(!PairChoice::weighted([1, 1]).fits(3) && !PairChoice::weighted([1, 0]).fits(2));
         for (pairs, dfsps) in [(&[(0, 1, 1)][..], 1), (&[(1, 1, 1)], 2), (&[(0, 1, 0)], 2), (&[], 2)] {

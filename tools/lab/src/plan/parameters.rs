@@ -6,18 +6,18 @@ use serde_json::Value;
 use self::Told::{After, Alone, Counted, Then, Words};
 use crate::figures::{count, plain};
 
-/// The form of a value together with the parameter's name.
+/// The form of a value in a label, with the parameter's name.
 #[derive(Clone, Copy, Debug)]
 enum Told {
-    /// Before the counted thing, in the singular form: `2 DFSPs`, `1 DFSP`.
+    /// A count before the thing in the singular: `2 DFSPs`, `1 DFSP`.
     Counted(&'static str),
-    /// Before these words: `50 % of the highest rate`.
+    /// The value before these words: `50 % of the highest rate`.
     Then(&'static str),
-    /// After these words, with its unit: `body size 4,096 bytes`.
+    /// The value and its unit after these words: `body size 4,096 bytes`.
     After(&'static str),
-    /// In other words than the file's: `not durable`.
+    /// Other words than the file's: `not durable`.
     Words(&'static [(&'static str, &'static str)]),
-    /// By itself: `fsync off`.
+    /// The value without a name: `fsync off`.
     Alone,
 }
 
@@ -33,7 +33,7 @@ macro_rules! parameters {
 }
 
 parameters! {
-    ablation: "what was changed", "", Alone;
+    ablation: "the change", "", Alone;
     arrivals: "pattern of arrivals", "", Words(&[("even", "even arrivals"), ("random", "random arrivals")]);
     batch: "batch size", "", After("batch");
     batches: "batches", "", Counted("batch");
@@ -47,15 +47,15 @@ parameters! {
         Words(&[("yes", "connections kept"), ("no", "connections not kept")]);
     messages: "messages", "", Counted("message");
     operation: "kind of operation", "", Alone;
-    pairs: "who pays whom", "", Alone;
+    pairs: "choice of payer and payee", "", Alone;
     parties: "parties of each DFSP", "", Counted("party of each DFSP");
-    percent_of_breakpoint: "offered rate", "% of the highest that holds", Then("% of the highest rate");
+    percent_of_breakpoint: "offered rate", "% of the highest rate", Then("% of the highest rate");
     rate_per_s: "offered rate", "/s", After("offered rate");
     receiver_delay_ms: "receiver's delay", "ms", After("receiver's delay");
     receivers: "kind of receivers", "",
         Words(&[("dfsps", "received by simulated DFSPs"), ("sinks", "received by sinks")]);
     record_bytes: "record size", "bytes", After("record size");
-    recorded: "origin of the stream", "", Words(&[("yes", "recorded stream"), ("no", "made-up stream")]);
+    recorded: "origin of the stream", "", Words(&[("yes", "recorded stream"), ("no", "generated stream")]);
     repetitions: "repetitions", "", Counted("repetition");
     threads: "threads", "", Counted("thread");
     transfers: "transfers", "", Counted("transfer");
@@ -85,7 +85,7 @@ pub(crate) fn spelled(name: &str) -> (String, &'static str) {
     (bare.replace('_', " "), unit)
 }
 
-/// Whether it has a name for people, and not only its key.
+/// Whether the table has a name for it.
 pub fn is_known(name: &str) -> bool {
     known(name).is_some()
 }
@@ -114,7 +114,7 @@ pub(crate) fn tick(name: &str, value: &str) -> String {
         Some((_, _, _, Words(words))) => *words,
         _ => &[],
     };
-    // Files of sweeps contain true and false, stages alone contain yes and no.
+    // Files of sweeps contain true and false; files of single stages contain yes and no.
     let file_says = match value {
         "true" => "yes",
         "false" => "no",
@@ -163,7 +163,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_parameter_is_told_in_words_with_its_unit() {
+    fn parameter_is_printed_with_its_unit() {
         for (name, value, label, at_axis, by) in [
             ("count", json!(2), "2 DFSPs", "DFSPs", "number of DFSPs"),
             ("dfsps", json!(1), "1 DFSP", "DFSPs", "number of DFSPs"),
@@ -175,14 +175,14 @@ mod tests {
                 "percent_of_breakpoint",
                 json!(50),
                 "50 % of the highest rate",
-                "offered rate, % of the highest that holds",
+                "offered rate, % of the highest rate",
                 "offered rate",
             ),
             ("durable", json!(false), "not durable", "durability", "durability"),
             ("durable", json!("true"), "durable", "durability", "durability"),
             ("durable", json!("often"), "durability often", "durability", "durability"),
             ("operation", json!("quotes"), "quotes", "kind of operation", "kind of operation"),
-            ("ablation", json!("fsync off"), "fsync off", "what was changed", "what was changed"),
+            ("ablation", json!("fsync off"), "fsync off", "the change", "the change"),
             ("batch", json!("natural"), "batch natural", "batch size", "batch size"),
             ("load.workers", json!(0), "0 workers", "workers", "number of workers"),
             // A parameter without a name is shown by its key.

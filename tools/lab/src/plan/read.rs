@@ -31,7 +31,7 @@ pub(super) fn scenario(
     let mistakes = Mistakes::new(mistakes);
     for (path, change) in changes {
         if !node.set(path, change.clone()) {
-            let text = format!("{path:?} is no path of this scenario");
+            let text = format!("{path:?} is not a path of this scenario");
             mistakes.borrow_mut().push(Mistake { line: change.line, text });
         }
     }
@@ -46,7 +46,7 @@ pub(super) fn scenario(
         let mut changed = node.clone();
         for (path, value) in &variant.changes {
             if !changed.set(path, value.clone()) {
-                let text = format!("{path:?} is no path of this scenario");
+                let text = format!("{path:?} is not a path of this scenario");
                 mistakes.borrow_mut().push(Mistake { line: value.line, text });
             }
         }
@@ -59,7 +59,7 @@ pub(super) fn scenario(
     }
     let mut mistakes = mistakes.into_inner();
     mistakes.sort_by(|one, other| (one.line, &one.text).cmp(&(other.line, &other.text)));
-    // Each point of a sweep repeats the mistakes that all of them have.
+    // A mistake outside of the sweep occurs at each of its points.
     mistakes.dedup();
     if !mistakes.is_empty() {
         return Err(mistakes);
@@ -106,7 +106,7 @@ fn work(name: &str, node: &Node, mistakes: &Mistakes) -> (Head, Work) {
     let targets = targets(&mut file.section("targets", "targets"));
     let test = test(&mut file, &targets);
     if matches!(test, Test::Breakpoint(_)) && options.scenario == Scenario::Parallel {
-        file.mistake_at(0, "a breakpoint is searched for one load, and not for those of [[parallel]]");
+        file.mistake_at(0, "a breakpoint search needs a single load, without [[parallel]]");
     }
     let (title, description) = (head.title.clone(), head.description.clone());
     options.identity =
@@ -167,13 +167,13 @@ fn operation(file: &mut Section<'_>, options: &mut RunOptions) {
     if let Some(amount) = file.text("amount") {
         match Amount::parse_decimal(&amount) {
             Ok(amount) if amount > Amount::ZERO => options.amount = amount,
-            _ => file.mistake_at(0, format!("amount: {amount:?} is no amount above zero")),
+            _ => file.mistake_at(0, format!("amount: {amount:?} is not an amount above zero")),
         }
     }
     if let Some(currency) = file.text("currency") {
         match Currency::parse(&currency) {
             Some(currency) => options.currency = currency,
-            None => file.mistake_at(0, format!("currency: {currency:?} is no ISO 4217 code")),
+            None => file.mistake_at(0, format!("currency: {currency:?} is not an ISO 4217 code")),
         }
     }
     options.parties = file.integer("parties", 1..=PARTIES_PER_DFSP).unwrap_or(options.parties);
@@ -202,7 +202,7 @@ fn loads(file: &mut Section<'_>, has_operation: bool, options: &mut RunOptions) 
         return;
     }
     if has_operation || section.is_given() {
-        let text = "operation and [load] say nothing beside [[parallel]], whose loads have their own";
+        let text = "operation and [load] have no effect beside [[parallel]], whose loads have their own";
         section.mistake(text);
     }
     options.scenario = Scenario::Parallel;
@@ -219,7 +219,7 @@ fn times(section: &mut Section<'_>, options: &mut RunOptions) {
     options.quiesce_timeout = section.duration("quiesce_timeout").unwrap_or(options.quiesce_timeout);
     match (options.load.stages_length(), measured) {
         (Some(_), Some(_)) => {
-            section.mistake("time.measured: the stages of the load say how long it takes");
+            section.mistake("time.measured: the stages of the load determine the duration");
         }
         (Some(length), None) => {
             options.duration = length.saturating_sub(options.warm_up + options.cool_down);
@@ -281,7 +281,7 @@ fn test(file: &mut Section<'_>, targets: &[Target]) -> Test {
         probes_max: section.small("probes_max", 2..=100).unwrap_or(usual.probes_max),
     };
     if section.is_given() && Test::NAMES[index] != "breakpoint" {
-        section.mistake("[breakpoint] goes with test = \"breakpoint\"");
+        section.mistake("[breakpoint] requires test = \"breakpoint\"");
     }
     match Test::NAMES[index] {
         "smoke" => Test::Smoke,
@@ -290,7 +290,7 @@ fn test(file: &mut Section<'_>, targets: &[Target]) -> Test {
         "soak" => Test::Soak,
         "breakpoint" => {
             if targets.is_empty() {
-                file.mistake_at(0, "a breakpoint is searched for [targets]: give at least one");
+                file.mistake_at(0, "a breakpoint search needs [targets]: give at least one");
             }
             Test::Breakpoint(search)
         }

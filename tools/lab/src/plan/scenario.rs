@@ -4,19 +4,20 @@
 use serde::{Deserialize, Serialize};
 use upesi_sim::Phase;
 
+/// The operation of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Scenario {
     /// `POST /transfers` until `PUT /transfers`, with a condition that the payee knows.
     #[default]
     Transfers,
-    /// `GET /parties` until `PUT /parties`, without the name of the DFSP to be found.
+    /// `GET /parties` until `PUT /parties`, without the name of the payee's DFSP.
     Lookups,
     /// `POST /quotes` until `PUT /quotes`.
     Quotes,
     /// A lookup, a quote from the DFSP that it found, and the transfer with these terms.
     Payments,
-    /// `POST /fxTransfers` until the FXP's fulfilment, and the transfer that the FX transfer pays.
+    /// `POST /fxTransfers` until the FXP's fulfilment, and then the transfer in the bought currency.
     #[serde(rename = "converted-transfers")]
     ConvertedTransfers,
     /// `POST /bulkTransfers` until the payer has the outcome of every transfer in it.
@@ -52,6 +53,7 @@ impl Scenario {
         }
     }
 
+    /// The name of one operation in sentences.
     pub fn operation(self) -> &'static str {
         match self {
             Self::Parallel => "operation",
@@ -92,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn scenarios_say_what_they_are_made_of() {
+    fn scenario_knows_its_phases() {
         for scenario in Scenario::ALL {
             let phases = scenario.phases();
             assert!(phases.is_sorted() && !phases.is_empty());

@@ -14,7 +14,7 @@ use crate::plan::parameter::Parameter;
 
 pub(crate) type Mistakes = RefCell<Vec<Mistake>>;
 
-/// A table that is being read. Dropping it reports the keys that were not read.
+/// A table that is being read. When it is dropped, it reports the keys that were not read.
 pub(crate) struct Section<'file> {
     /// A name such as `load`, for messages; empty for the file itself.
     name: &'static str,
@@ -62,6 +62,7 @@ impl<'file> Section<'file> {
         self.mistakes.borrow_mut().push(Mistake { line, text: text.into() });
     }
 
+    /// The node of a key, which then counts as read.
     pub fn node(&mut self, key: &'static str) -> Option<&'file Node> {
         self.known.push(key);
         self.node?.get(key)
@@ -87,6 +88,7 @@ impl<'file> Section<'file> {
         found
     }
 
+    /// The table of a key, as a section with a name for messages.
     pub fn section(&mut self, key: &'static str, name: &'static str) -> Self {
         let node = self.node(key);
         Section::new(name, node, self.mistakes)
@@ -110,6 +112,7 @@ impl<'file> Section<'file> {
         self.read(key, "a text in quotes", Value::text)
     }
 
+    /// The text of a key that must be present.
     pub fn text_required(&mut self, key: &'static str) -> String {
         if self.node.is_none_or(|node| node.get(key).is_none()) {
             let line = self.line();
@@ -128,7 +131,7 @@ impl<'file> Section<'file> {
         self.read(key, format_args!("one of {}", words.join(", ")), place)
     }
 
-    /// The key's value, if it is one that a flag of the command line has.
+    /// The key's value, if it is a value of the flag of the same name.
     pub fn value<T: ValueEnum>(&mut self, key: &'static str) -> Option<T> {
         let values = T::value_variants().iter().filter_map(ValueEnum::to_possible_value);
         let names: Vec<String> = values.map(|value| value.get_name().to_owned()).collect();
@@ -136,11 +139,13 @@ impl<'file> Section<'file> {
         self.choice(key, &words).map(|place| T::value_variants()[place].clone())
     }
 
+    /// A whole number within a range.
     pub fn integer(&mut self, key: &'static str, range: RangeInclusive<u64>) -> Option<u64> {
         let wanted = format!("a whole number from {} to {}", range.start(), range.end());
         self.read(key, wanted, |value| value.integer().filter(|number| range.contains(number)))
     }
 
+    /// A whole number within a range, as a size.
     pub fn size(&mut self, key: &'static str, range: RangeInclusive<usize>) -> Option<usize> {
         let range = *range.start() as u64..=*range.end() as u64;
         self.integer(key, range).and_then(|number| usize::try_from(number).ok())
@@ -152,13 +157,14 @@ impl<'file> Section<'file> {
 
     /// A number that may have a fraction, not negative.
     pub fn number(&mut self, key: &'static str) -> Option<f64> {
-        self.read(key, "a number that is not negative", |value| match value {
+        self.read(key, "a number of zero or more", |value| match value {
             Value::Integer(number) => u32::try_from(*number).ok().map(f64::from),
             Value::Fraction(number) => Some(*number).filter(|number| number.is_finite() && *number >= 0.0),
             _ => None,
         })
     }
 
+    /// True or false.
     pub fn flag(&mut self, key: &'static str) -> Option<bool> {
         self.read(
             key,
@@ -173,6 +179,7 @@ impl<'file> Section<'file> {
         self.read(key, wanted, |value| duration_of(&value.text()?))
     }
 
+    /// A list of whole numbers.
     pub fn integers(&mut self, key: &'static str) -> Option<Vec<u64>> {
         let wanted = "a list of whole numbers, such as [70, 10, 10, 10]";
         self.read(key, wanted, |value| value.list(Value::integer))
@@ -188,7 +195,10 @@ impl Drop for Section<'_> {
         let Some(node) = self.node else { return };
         for (key, value) in node.entries().filter(|(key, _)| !self.known.contains(&key.as_str())) {
             let known = self.known.join(", ");
-            self.mistake_at(value.line, format!("{key:?} is unknown{}; there are {known}", self.within()));
+            self.mistake_at(
+                value.line,
+                format!("{key:?} is unknown{}; the known ones are {known}", self.within()),
+            );
         }
     }
 }
@@ -214,6 +224,7 @@ pub struct Node {
     pub value: Value,
 }
 
+/// A value of a file.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
     Text(String),
@@ -295,7 +306,7 @@ impl Node {
         table.entry((*first).to_owned()).or_insert(empty).set_at(rest, node)
     }
 
-    /// The value as results repeat it.
+    /// The value in the form of results.
     pub fn parameter(&self) -> Parameter {
         match &self.value {
             Value::Integer(number) => Parameter::Number(*number),
@@ -303,7 +314,7 @@ impl Node {
         }
     }
 
-    /// The value as a hub's setting or a label; `None` for lists and tables.
+    /// The value as the text of a hub's setting or of a label; `None` for lists and tables.
     pub fn plain(&self) -> Option<String> {
         match &self.value {
             Value::Text(text) => Some(text.clone()),

@@ -13,12 +13,12 @@ const SIGNED_AHEAD_MAX: u64 = 1_000_000;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Transport {
-    /// By HTTP.
+    /// Plain HTTP.
     #[default]
     Plain,
     /// By mutual TLS, in both directions; every DFSP has a certificate of its own.
     Mutual,
-    /// The same with HTTP/2 between hub and DFSPs.
+    /// Mutual TLS with HTTP/2 between hub and DFSPs.
     MutualHttp2,
 }
 
@@ -29,17 +29,18 @@ pub enum Signatures {
     /// Unsigned.
     #[default]
     Off,
-    /// Signed by all, and refused where the signature is missing or another's.
+    /// All messages are signed. Messages without a valid signature of their sender are rejected.
     Enforce,
 }
 
+/// The authentication of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Security {
     pub tls: Transport,
     pub jws: Signatures,
     /// Number of transfers that DFSPs sign before the load, for the hub and for each baseline. Later transfers are
-    /// signed when they are sent, which takes longer than all of a hub's work on a transfer.
+    /// signed when they are sent, which takes longer than all of the hub's work on a transfer.
     pub sign_ahead: u64,
 }
 

@@ -13,6 +13,7 @@ use crate::plan::plot::SuitePlot;
 /// Length of the profile in a suite's run: enough for about two thousand samples of one core by `upesi_profile`.
 pub(super) const PROFILE_LENGTH: Duration = Duration::from_secs(10);
 
+/// One `[[run]]` of a suite.
 #[derive(Clone, Debug)]
 pub struct SuiteRun {
     /// The scenario, with the suite's changes in it.
@@ -23,7 +24,7 @@ pub struct SuiteRun {
     pub profile: bool,
 }
 
-/// A question that several scenarios of a suite answer together, beside the own question of each.
+/// A question that several scenarios of a suite answer together. Each scenario may have a question of its own, too.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SuiteQuestion {
     pub text: String,
@@ -33,7 +34,7 @@ pub struct SuiteQuestion {
 /// A suite file that was read and is valid, with all of its scenarios.
 #[derive(Clone, Debug)]
 pub struct SuiteFile {
-    /// Its name: that of the file, without its ending.
+    /// The name of its file, without the ending.
     pub name: String,
     pub title: String,
     pub description: String,
@@ -48,8 +49,8 @@ pub struct SuiteFile {
 }
 
 impl SuiteFile {
-    /// A suite by the name of a built-in one, or by the path of a file. Fails if there is none, or it or one of its
-    /// scenarios has mistakes.
+    /// Finds a built-in suite by its name, or reads a file by its path. Fails if there is none, or if the suite or one
+    /// of its scenarios has mistakes.
     pub fn named(name: &str) -> Result<Self, PlanError> {
         if let Some((name, text)) = SUITES.iter().find(|(known, _)| *known == name) {
             return Self::parse(name, text, None);
@@ -64,7 +65,7 @@ impl SuiteFile {
     }
 
     /// Parses a text; paths of scenario files are relative to `directory`. Fails with every mistake in it, or with
-    /// those in the first invalid scenario.
+    /// every mistake in the first invalid scenario.
     pub fn parse(name: &str, text: &str, directory: Option<&Path>) -> Result<Self, PlanError> {
         let (mut node, mistakes) = Node::parse(text);
         let mistakes = Mistakes::new(mistakes);
@@ -81,11 +82,11 @@ impl SuiteFile {
             match run(&mut section, directory) {
                 Ok(run) => runs.push(run),
                 Err(PlanError::Unknown { name, .. }) => {
-                    section.mistake(format!("there is no scenario {name:?}"));
+                    section.mistake(format!("no scenario is named {name:?}"));
                 }
                 Err(PlanError::Mistakes { file, mistakes }) => {
                     for mistake in mistakes {
-                        // A value that the suite sets is on no line of the scenario.
+                        // A value that the suite sets has no line in the scenario.
                         let line = if mistake.line == 0 {
                             String::new()
                         } else {
@@ -131,7 +132,7 @@ fn questions(file: &mut Section<'_>, runs: &[SuiteRun], all_are_read: bool) -> V
             section.mistake(text);
         }
         if scenarios.is_empty() {
-            section.mistake("question.scenarios: name those that answer it");
+            section.mistake("question.scenarios: name the scenarios that answer it");
         }
         SuiteQuestion { text, scenarios }
     };
@@ -157,16 +158,14 @@ fn run(section: &mut Section<'_>, directory: Option<&Path>) -> Result<SuiteRun, 
         None => return Err(PlanError::Unknown { what: "scenario", name }),
     };
     if profile && !look_into(&mut scenario) {
-        let text = format!(
-            "{}: only a steady load on a hub can be looked into: profile goes without",
-            scenario.name
-        );
+        let text =
+            format!("{}: only a steady load on a hub can be profiled: leave out profile", scenario.name);
         section.mistake(text);
     }
     Ok(SuiteRun { scenario, question, profile })
 }
 
-/// Makes every run profile its hub. Returns false if there is no hub, or if the load varies and ends with the measured
+/// Makes every run profile its hub. Returns false if a run has no hub, or if its load varies and ends with the measured
 /// time.
 fn look_into(scenario: &mut ScenarioFile) -> bool {
     scenario.points.iter_mut().all(|point| match &mut point.work {

@@ -1,8 +1,8 @@
-//! The runs of a suite: points, the groups that belong together, and the order in which the runs take turns.
+//! The runs of a suite: points, their groups, and the order of the runs, which take turns.
 //!
-//! Machines that others use have phases: for some minutes everything is slower, then it is not. Runs that are compared
-//! must be affected alike. So a run that is compared with a base is made between two runs of the base, A B A C A B A C
-//! A, and compared with the mean of these two. A phase affects both, and a linear drift cancels out.
+//! Shared machines have phases: for some minutes everything is slower. A phase must affect compared runs alike. So a
+//! run that is compared with a base is made between two runs of the base (A B A C A B A C A), and compared with the
+//! mean of these two. A phase affects both, and a linear drift cancels out.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -22,7 +22,7 @@ pub struct SuitePoint {
 }
 
 impl SuitePoint {
-    /// Its directory below that of the suite, which is also its name for people.
+    /// The name of its directory below the suite's directory. Reports show it, too.
     pub fn directory(&self) -> String {
         match self.point.label() {
             label if label.is_empty() => self.scenario.clone(),
@@ -46,16 +46,17 @@ pub struct SuitePlan {
     pub groups: Vec<Group>,
     pub plots: Vec<SuitePlot>,
     pub questions: Vec<Question>,
-    /// The claims to be shown, each about a point of the group with that index.
+    /// The claims to be judged, each about a point of the group with that index.
     pub claims: Vec<(usize, Claim)>,
-    /// Whether rates that are a part of the highest one require an earlier search. Otherwise they are parts of the
-    /// file's own rate, as in a scenario that runs alone.
+    /// Whether the plan has breakpoint searches. Without them, a percentage of the highest rate is a percentage of the
+    /// file's own rate.
     pub finds_rates: bool,
     /// Scenarios of the suite that are not run.
     pub left_out: Vec<LeftOut>,
 }
 
 impl SuitePlan {
+    /// The plan of a scenario that runs alone.
     pub fn of_scenario(scenario: &ScenarioFile) -> Self {
         let mut plan = Self {
             name: scenario.name.clone(),
@@ -68,6 +69,7 @@ impl SuitePlan {
         plan
     }
 
+    /// The plan of a suite.
     pub fn of_suite(suite: &SuiteFile) -> Self {
         let mut plan = Self {
             name: suite.name.clone(),
@@ -119,6 +121,7 @@ impl SuitePlan {
         self.groups.push(Group { points, repetitions, is_against_first });
     }
 
+    /// Number of runs of the whole plan.
     pub fn runs(&self) -> usize {
         let turns = self.groups.iter().map(|group| group.turns(self.repetitions).len()).sum::<usize>();
         turns * self.repetitions
@@ -145,18 +148,18 @@ pub struct Question {
     pub runs: Vec<usize>,
 }
 
-/// Points that belong together: those of one scenario.
+/// The points of one scenario.
 #[derive(Clone, Debug)]
 pub struct Group {
     pub points: Range<usize>,
-    /// Repetitions of each point each time that the suite is run.
+    /// Repetitions of each point in one run of the suite.
     pub repetitions: usize,
     /// Whether the others are compared with the first one.
     pub is_against_first: bool,
 }
 
 impl Group {
-    /// The points in the order of their runs, for one of the `suite_repetitions` times that the suite is run.
+    /// The points in the order of their runs; the suite is run `suite_repetitions` times.
     pub fn turns(&self, suite_repetitions: usize) -> Vec<usize> {
         let is_interleaved = self.is_against_first && self.repetitions * suite_repetitions > 1;
         if !is_interleaved {
@@ -173,7 +176,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_compared_runs_between_two_runs_of_the_base() {
+    fn compared_run_is_between_two_runs_of_its_base() {
         let group = |points, repetitions, is_against_first| Group { points, repetitions, is_against_first };
         for (group, suite_repetitions, expected) in [
             (group(0..3, 1, true), 1, &[0, 1, 2][..]),

@@ -11,7 +11,7 @@ pub struct Surroundings {
     pub name: String,
     pub title: String,
     pub description: String,
-    /// Parameters that tell this run from others of the same scenario.
+    /// Parameters that distinguish this run from others of the same scenario.
     pub parameters: BTreeMap<String, Parameter>,
     /// Directory for `result.json`, logs and data; `None` keeps nothing.
     pub out: Option<PathBuf>,

@@ -12,9 +12,10 @@ use crate::plan::plot::SuitePlot;
 /// Maximum number of runs of one file.
 const POINTS_MAX: usize = 200;
 
+/// One run of a scenario file.
 #[derive(Clone, Debug)]
 pub struct Point {
-    /// The parameters that tell it from the others; empty if it is the only one.
+    /// The parameters that distinguish it from the others; empty if it is the only one.
     pub parameters: BTreeMap<String, Parameter>,
     pub work: Work,
 }
@@ -86,7 +87,7 @@ pub(super) fn axes_of(node: &Node) -> Vec<(String, &Node)> {
     axes
 }
 
-/// `"load.users" = […]`, `load.users = […]` and `[sweep.load] users = […]` are the same.
+/// `"load.users" = […]`, `load.users = […]` and `[sweep.load] users = […]` have the same meaning.
 fn gather<'file>(node: &'file Node, prefix: &str, axes: &mut Vec<(String, &'file Node)>) {
     for (key, value) in node.entries() {
         let path = format!("{prefix}{key}");
@@ -128,7 +129,7 @@ pub(super) fn plots(node: Option<&Node>, variants: &[Variant], mistakes: &Mistak
     if let Some(node) = node {
         return tables("plot", node, mistakes).map(plot).collect();
     }
-    // The changes of any point are the axes, in the order of the file.
+    // Every point changes all axes, in the order of the file.
     let axis = |(path, _): &(String, Node)| path.rsplit('.').next().unwrap_or(path).to_owned();
     let mut axes = variants.first().map(|variant| variant.changes.iter().map(axis)).into_iter().flatten();
     let Some(x) = axes.next().filter(|_| variants.len() > 1) else { return Vec::new() };
@@ -182,7 +183,7 @@ fn claim(mut section: Section<'_>, variants: &[Variant]) -> Option<Claim> {
     let point = variants.iter().position(is_meant).filter(|point| *point > 0);
     if point.is_none() {
         let text = format!(
-            "claim.ablation: {ablation:?} is no [[ablation]] after the first, which it is compared with"
+            "claim.ablation: {ablation:?} is not an [[ablation]] after the first one, which is the base"
         );
         section.mistake(text);
     }

@@ -1,9 +1,9 @@
-//! A running hub of any make: the addresses of its services and metrics, and its processes.
+//! A running hub of any kind: the addresses of its services and metrics, and its processes.
 
 use upesi_http::ClientTls;
 use upesi_sim::ServiceUrls;
 
-/// A running hub, of any make.
+/// A running hub of any kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TargetHub {
     /// Base URL of the FSPIOP API, for all resources without their own URL below.
@@ -16,11 +16,11 @@ pub struct TargetHub {
     pub transfers_url: Option<String>,
     pub admin_url: String,
     /// Places of metrics, each of a part of the hub: URLs of the texts, or base URLs with the text at `/metrics`. If
-    /// empty: at the admin API, if it has them.
+    /// empty, the metrics are expected at the admin API.
     pub metrics_urls: Vec<String>,
-    /// Its processes on this machine, if CPU and memory are to be measured.
+    /// The hub's processes on this machine, if CPU and memory are to be measured.
     pub pids: Vec<u32>,
-    /// TLS of its admin API, and of metrics there.
+    /// TLS of its admin API, and of metrics at the same address.
     pub admin_tls: Option<ClientTls>,
     /// Whether it makes transfers durable before it answers, as far as the operator knows.
     pub durable: Option<bool>,
@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_service_or_process_here_makes_the_hub_share_this_machine() {
+    fn target_with_a_local_service_or_process_is_local() {
         let away = || TargetHub::at("http://10.0.0.7:4000", "http://127.0.0.1:1");
         let here = Some("http://localhost:3000".to_owned());
         for (target, is_local) in [

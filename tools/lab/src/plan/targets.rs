@@ -1,5 +1,6 @@
 //! The targets of a run.
 
+/// The measured value of a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TargetKind {
     /// Maximum of the median latency, in milliseconds.
@@ -51,6 +52,7 @@ impl TargetKind {
     }
 }
 
+/// A bound for a measured value.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Target {
     pub kind: TargetKind,

@@ -23,7 +23,7 @@ fn options(scenario: &ScenarioFile, point: usize) -> &RunOptions {
 }
 
 #[test]
-fn every_file_is_built_in_and_right() {
+fn scenario_files_are_built_in_and_valid() {
     for (directory, builtin) in [("", SCENARIOS), ("suites", SUITES)] {
         let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../scenarios").join(directory);
         let files = std::fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path());
@@ -65,7 +65,7 @@ fn has_names_for_people(scenario: &ScenarioFile) {
 }
 
 #[test]
-fn a_file_becomes_options() {
+fn file_becomes_options() {
     let scenario = parse(
         r#"
 title = "A title"
@@ -119,7 +119,7 @@ lost = 0
 }
 
 #[test]
-fn every_mistake_is_named_with_its_line() {
+fn mistakes_are_reported_with_their_lines() {
     let text = r#"operation = "transfer"
 nonsense = 1
 [dfsps]
@@ -153,7 +153,7 @@ p50_ms = -1
         "\"nonsense\" is unknown; there are",
         "dfsps.count: give a whole number from 2 to 1000",
         "load.rate_per_s is missing: shape \"open\" needs it",
-        "load.users says nothing to shape \"open\"",
+        "load.users has no effect on shape \"open\"",
         "time.measured: give a time with its unit",
         "the baselines are sims-only and forwarder",
         "\"p99\" is unknown in [targets]; there are p50_ms",
@@ -165,7 +165,7 @@ p50_ms = -1
 }
 
 #[test]
-fn broken_toml_and_contradictions_are_mistakes_too() {
+fn broken_toml_and_contradictions_are_mistakes() {
     for (text, expected) in [
         ("title = ", "test.toml:1: "),
         ("title = \"x\"\n[load]\nshape = \"ramping-users\"", "test.toml:2: load.stages is missing"),
@@ -174,19 +174,19 @@ fn broken_toml_and_contradictions_are_mistakes_too() {
             "test.toml:4: a stage needs both",
         ),
         ("title = \"x\"\ntest = \"breakpoint\"", "test.toml: a breakpoint is searched for [targets]"),
-        ("title = \"x\"\n[breakpoint]\nprobes_max = 3", "test.toml:2: [breakpoint] goes with"),
+        ("title = \"x\"\n[breakpoint]\nprobes_max = 3", "test.toml:2: [breakpoint] requires"),
         ("title = \"x\"\nload = 5", "test.toml:2: load is a section"),
         (
             "title = \"x\"\n[dfsps]\nweights = [1, 0]\npairs = \"weighted\"",
             "test.toml:2: dfsps.weights: give 2",
         ),
         ("title = \"x\"\n[time]\nmeasured = \"10ms\"", "test.toml: measure for at least"),
-        ("title = \"x\"\nkind = \"isolated\"\nstage = \"engine\"", "there is no isolated kind \"engine\""),
+        ("title = \"x\"\nkind = \"isolated\"\nstage = \"engine\"", "\"engine\" is not an isolated kind"),
         (
             "title = \"x\"\nkind = \"isolated\"\nstage = \"journal\"\n[isolated]\nbatch = 0\nsize = 2",
             "test.toml:5: isolated.batch: give a whole number from 1 to",
         ),
-        ("title = \"x\"\n[sweep]\n\"title.x\" = [1]", "is no path of this scenario"),
+        ("title = \"x\"\n[sweep]\n\"title.x\" = [1]", "is not a path of this scenario"),
         ("title = \"x\"\n[sweep]\nseed = [1]\n[[ablation]]\nname = \"y\"", "not both"),
     ] {
         let error = ScenarioFile::parse("test.toml", text).unwrap_err().to_string();
@@ -195,7 +195,7 @@ fn broken_toml_and_contradictions_are_mistakes_too() {
 }
 
 #[test]
-fn sweeps_are_every_combination_and_ablations_one_change_each() {
+fn sweep_has_every_combination_and_ablation_one_change() {
     let scenario = parse(
         "title = \"x\"\n[sweep]\n\"load.users\" = [1, 2]\n[sweep.hub.settings]\n\"engine.batch_commands_max\" = [10, 20, 30]",
     )
@@ -220,7 +220,7 @@ fn sweeps_are_every_combination_and_ablations_one_change_each() {
 }
 
 #[test]
-fn ablations_are_repeated_and_claims_are_about_one_of_them() {
+fn claim_is_about_a_repeated_ablation() {
     let text = "title = \"x\"\nrepetitions = 5\n[[ablation]]\nname = \"a\"\n[[ablation]]\nname = \"b\"\n";
     let claim = "[[claim]]\ntext = \"cheap\"\nablation = \"b\"\nfigure = \"hub.cpu_us_per_operation\"\nat_most_percent = 2.5\n";
     let scenario = parse(&format!("{text}{claim}")).unwrap();
@@ -237,7 +237,7 @@ fn ablations_are_repeated_and_claims_are_about_one_of_them() {
     assert!(sweep("[1, 2]").is_against_first() && !sweep("[1, 2, 3]").is_against_first());
     assert!(!parse("title = \"x\"").unwrap().is_against_first());
     for (wrong, expected) in [
-        (claim.replace("\"b\"", "\"a\""), "\"a\" is no [[ablation]] after the first"),
+        (claim.replace("\"b\"", "\"a\""), "\"a\" is not an [[ablation]] after the first"),
         (claim.replace("hub.cpu", "cpu"), "claim.figure: give one of throughput_per_s"),
         (claim.replace("at_most_percent = 2.5", ""), "at_most_percent is missing in [claim]"),
         ("[claim]\ntext = \"x\"".to_owned(), "write each claim as [[claim]]"),
@@ -250,7 +250,7 @@ fn ablations_are_repeated_and_claims_are_about_one_of_them() {
 }
 
 #[test]
-fn several_loads_at_the_same_time_each_have_an_operation_and_a_rate() {
+fn parallel_loads_have_an_operation_and_a_rate() {
     let quotes = "[[parallel]]\noperation = \"quotes\"\nshape = \"poisson\"\nrate_per_s = 7\n";
     let lookups = "[[parallel]]\noperation = \"lookups\"\nshape = \"ramping-rate\"\nstart = 5\n\
                    stages = [{ to = 9, within = \"4s\" }]\n";
@@ -261,13 +261,13 @@ fn several_loads_at_the_same_time_each_have_an_operation_and_a_rate() {
     let ladder = ScenarioFile::named("parallel-ladder").unwrap();
     assert_eq!(options(&ladder, 0).phases().len(), 3);
     for (text, line, expected) in [
-        (format!("{quotes}{lookups}[load]\nusers = 5"), 11, "say nothing beside [[parallel]]"),
-        (format!("test = \"breakpoint\"\n{quotes}{lookups}[targets]\nlost = 0"), 0, "searched for one load"),
-        (quotes.replace("operation = \"quotes\"", ""), 2, "a load needs its operation"),
-        (quotes.replace("poisson", "closed"), 2, "parallel.rate_per_s says nothing to shape \"closed\""),
-        (quotes.replace("\"poisson\"\nrate_per_s = 7", "\"closed\""), 2, "loads in parallel arrive by rate"),
+        (format!("{quotes}{lookups}[load]\nusers = 5"), 11, "have no effect beside [[parallel]]"),
+        (format!("test = \"breakpoint\"\n{quotes}{lookups}[targets]\nlost = 0"), 0, "needs a single load"),
+        (quotes.replace("operation = \"quotes\"", ""), 2, "a load needs an operation"),
+        (quotes.replace("poisson", "closed"), 2, "parallel.rate_per_s has no effect on shape \"closed\""),
+        (quotes.replace("\"poisson\"\nrate_per_s = 7", "\"closed\""), 2, "parallel loads need a rate"),
         (quotes.to_owned(), 0, "loads in parallel are 2 to 8 open loops"),
-        (format!("{quotes}{lookups}percent_of_breakpoint = 5"), 6, "says nothing to shape \"ramping-rate\""),
+        (format!("{quotes}{lookups}percent_of_breakpoint = 5"), 6, "has no effect on shape \"ramping-rate\""),
     ] {
         let mistakes = parse(&format!("title = \"x\"\n{text}")).unwrap_err();
         assert!(
@@ -280,7 +280,7 @@ fn several_loads_at_the_same_time_each_have_an_operation_and_a_rate() {
 }
 
 #[test]
-fn the_published_pairs_are_thirteen_and_one_dfsp_pays_seven_tenths() {
+fn published_pairs_are_thirteen_with_one_large_payer() {
     let scenario = ScenarioFile::named("payments-weighted").unwrap();
     let options = options(&scenario, 0);
     let PairChoice::Listed(pairs) = &options.pairs else { panic!("{:?}", options.pairs) };
@@ -293,7 +293,7 @@ fn the_published_pairs_are_thirteen_and_one_dfsp_pays_seven_tenths() {
     assert_eq!((pairs.len(), paid), (13, [210, 30, 30, 30, 0, 0, 0, 0]), "70 %, and three times 10 %");
     assert!(options.load.is_open() && options.cool_down.as_secs() > 0);
     for (listed, expected) in [
-        ("", "dfsps.listed goes with pairs"),
+        ("", "dfsps.listed and pairs"),
         ("listed = [{ from = 1, to = 1, weight = 1 }]", "two different DFSPs of 1 to 3"),
         ("listed = [{ from = 1, to = 4, weight = 1 }]", "two different DFSPs of 1 to 3"),
         ("listed = [{ from = 1, to = 2 }]", "a pair needs from, to"),
@@ -305,7 +305,7 @@ fn the_published_pairs_are_thirteen_and_one_dfsp_pays_seven_tenths() {
 }
 
 #[test]
-fn a_run_of_a_suite_is_looked_into_where_that_can_be() {
+fn run_of_a_suite_is_profiled_if_it_can_be() {
     let suite = |scenario: &str, set: &str| {
         let text = format!("title = \"S\"\n[[run]]\nscenario = \"{scenario}\"\nprofile = true\n{set}");
         SuiteFile::parse("s.toml", &text, None)
@@ -334,7 +334,7 @@ fn suite_within_is_time_limit() {
 }
 
 #[test]
-fn a_load_with_stages_lasts_as_long_as_they_do() {
+fn load_with_stages_lasts_as_long_as_its_stages() {
     let scenario = ScenarioFile::named("published-ramp").unwrap();
     let options = options(&scenario, 0);
     assert_eq!(options.load.to_string(), "5 → 600 → 1000 virtual users");
@@ -343,7 +343,7 @@ fn a_load_with_stages_lasts_as_long_as_they_do() {
 }
 
 #[test]
-fn suites_change_their_scenarios_and_name_what_is_wrong() {
+fn suite_changes_its_scenarios_and_names_mistakes() {
     let text = r#"
 title = "S"
 repetitions = 3
@@ -368,7 +368,7 @@ x = "users"
     assert_eq!((&suite.runs[0].question, suite.runs[1].question.as_deref()), (&None, Some("More users?")));
     for (text, expected) in [
         ("title = \"x\"", "at least one [[run]]"),
-        ("title = \"x\"\n[[run]]\nscenario = \"none\"", "s.toml:2: there is no scenario \"none\""),
+        ("title = \"x\"\n[[run]]\nscenario = \"none\"", "s.toml:2: no scenario is named \"none\""),
         (
             "title = \"x\"\n[[run]]\nscenario = \"lookups-8\"\nset = { \"load.users\" = 0 }",
             "s.toml:2: in lookups-8: load.users: give",
@@ -384,7 +384,7 @@ x = "users"
 }
 
 #[test]
-fn lengths_of_time_have_units() {
+fn duration_needs_a_unit() {
     for (text, ms) in [("500ms", 500), ("20s", 20_000), ("5m", 300_000), ("1h", 3_600_000), ("0s", 0)] {
         assert_eq!(duration_of(text).unwrap().as_millis(), ms, "{text}");
     }

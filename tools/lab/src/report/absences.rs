@@ -1,10 +1,9 @@
-//! Sentences about runs that a suite names and that are missing.
+//! Sentences about missing runs of a suite.
 
 use crate::plan::suite_plan::LeftOut;
 use crate::result::suite::SuiteFailure;
 
-/// Runs that a suite names and that are missing, a sentence each: runs without a result, then scenarios that were left
-/// out.
+/// One sentence for each missing run of a suite: runs without a result, then scenarios that were left out.
 pub(crate) fn absences(missing: &[String], failures: &[SuiteFailure], left_out: &[LeftOut]) -> Vec<String> {
     let mut sentences: Vec<String> = Vec::new();
     for failure in failures {
@@ -28,7 +27,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_there_is_told_once_with_its_reason() {
+    fn missing_run_is_reported_once_with_its_reason() {
         let failure = |run: &str| SuiteFailure { run: run.to_owned(), error: "skipped: no rate".to_owned() };
         let left_out = |question: Option<&str>| LeftOut {
             scenario: "history".to_owned(),

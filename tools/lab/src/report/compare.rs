@@ -15,9 +15,10 @@ use crate::statistics::median;
 
 /// An interval narrower than this on both sides of zero counts as "the same": no decision depends on less.
 const SAME_WITHIN: f64 = 0.02;
-/// The difference that advice on repetitions is about.
+/// The difference that the advice on repetitions is about.
 const ADVICE_EFFECT: f64 = 0.05;
 
+/// Two runs, and the differences of their figures.
 #[derive(Clone, Debug)]
 pub struct Pair {
     /// The common subject of both runs, if suites are compared.
@@ -49,8 +50,8 @@ pub(super) fn suites(results: &Results) -> Vec<Pair> {
     others.iter().flat_map(|suite| &suite.runs).filter_map(beside_base).collect()
 }
 
-/// Pairs within suites: runs that took turns, and other runs with something switched off, each with the run of the same
-/// name that the suite lists first.
+/// Pairs within suites: runs that took turns, and other ablations. The base of an ablation is the run of the same name
+/// that the suite lists first.
 pub(crate) fn within_suites(results: &Results) -> Vec<Pair> {
     let runs = &results.runs;
     let turns = || results.suites.iter().flat_map(|suite| &suite.file.pairs);

@@ -1,4 +1,4 @@
-//! Several runs beside the first of them, as a table and in words.
+//! A comparison of several runs with the first one, as a table and in words.
 
 use std::fmt;
 
@@ -8,12 +8,13 @@ use crate::report::input::Results;
 use crate::report::text;
 use crate::statistics::intervals::CONFIDENCE;
 
+/// All pairs, and the confidence of their intervals.
 #[derive(Clone, Debug)]
 pub struct Comparison {
     /// Every run except the base, each with the base.
     pub pairs: Vec<Pair>,
-    /// Confidence of the intervals. If several runs are compared with one base, it is higher than 0.95 for each, so
-    /// that all hold together.
+    /// Confidence of the intervals. If several runs are compared with one base, it is higher than 0.95 for each
+    /// interval, so that all hold together.
     pub confidence: f64,
     table: String,
 }
@@ -38,12 +39,12 @@ impl Comparison {
         method.push_str(&format!("Intervals: Welch's t on logarithms, {confidence} confidence."));
         if apart {
             method.push_str(if took_turns {
-                " What has no turns was measured at different times"
+                " Runs without turns were measured at different times"
             } else {
-                " What is compared here did not take turns but was measured at different times"
+                " These runs did not take turns. They were measured at different times"
             });
             method.push_str(
-                ": how the machine differed between these is in the difference, and not in its interval.",
+                ": a change of the machine in between is in the difference, and not in its interval.",
             );
         }
         if intervals().any(|difference| difference.within_run) {
@@ -56,7 +57,7 @@ impl Comparison {
     }
 }
 
-/// A confidence with as many digits as distinguish it from certainty.
+/// A confidence with enough digits to differ from certainty.
 fn confidence_text(confidence: f64) -> String {
     format!("{} %", format!("{:.2}", confidence * 100.0).trim_end_matches('0').trim_end_matches('.'))
 }

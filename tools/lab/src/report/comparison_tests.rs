@@ -33,7 +33,7 @@ fn compared(base: Value, other: Value) -> Pair {
 }
 
 #[test]
-fn verdicts_say_what_is_known_and_no_more() {
+fn verdict_is_worded_by_its_certainty() {
     let base = json!({"repetitions": [99.0, 100.0, 101.0, 100.0]});
     for (other, expected) in [
         (
@@ -50,13 +50,13 @@ fn verdicts_say_what_is_known_and_no_more() {
         ),
         (
             json!({"repetitions": [90.0, 100.0, 110.0, 98.0]}),
-            "“new” against “old”: no difference in throughput can be told from the noise: −0.8 % ± 14 %; 20 more \
-             repetitions of each would tell 5 %.",
+            "“new” against “old”: any difference in throughput is within the noise: −0.8 % ± 14 %; 20 more \
+             repetitions of each would show a difference of 5 %.",
         ),
         (
             json!({"throughput_per_s": 130.0}),
-            "“new” is 30 % faster than “old” in one measurement each; whether that is noise cannot be told without \
-             repetitions.",
+            "“new” is 30 % faster than “old” in one measurement each; without repetitions, this may be \
+             noise.",
         ),
         (
             json!({"unit": "lookup"}),
@@ -71,7 +71,7 @@ fn verdicts_say_what_is_known_and_no_more() {
 
 /// The whole run has the figure of its last part here, which is not typical.
 #[test]
-fn no_sign_contradicts_the_figures_beside_it() {
+fn signs_agree_with_the_figures() {
     let base = json!({"throughput_per_s": 869.0, "repetitions": [1_300.0, 1_250.0, 1_280.0, 869.0]});
     let other = json!({"throughput_per_s": 1_121.0, "repetitions": [980.0, 1_000.0, 1_010.0, 1_121.0]});
     let pair = compared(base.clone(), other.clone());
@@ -80,11 +80,8 @@ fn no_sign_contradicts_the_figures_beside_it() {
     assert!(difference.relative < 0.0 && difference.other < difference.base, "{difference:?}");
     assert!((difference.other / difference.base - 1.0 - difference.relative).abs() < 1e-9, "{difference:?}");
     let text = crate::report::text::pair(&pair);
-    assert!(
-        text.contains("warning: throughput: 869/s and 1,121/s, the figures of the runs as a whole"),
-        "{text}"
-    );
-    // For latencies the direction is reversed: the sign is that of the means, too.
+    assert!(text.contains("warning: throughput: 869/s and 1,121/s, the figures of the whole runs"), "{text}");
+    // For latencies the direction is reversed: the sign follows the means, too.
     for (one, two) in [(&base, &other), (&other, &base)] {
         for difference in compared(one.clone(), two.clone()).differences {
             assert!((difference.other - difference.base) * difference.relative >= 0.0, "{difference:?}");
@@ -101,23 +98,24 @@ fn once(rates: [f64; 4]) -> Value {
 }
 
 #[test]
-fn slices_of_one_run_are_no_repetitions() {
+fn slices_of_one_run_are_not_repetitions() {
     let base = || once([99.0, 100.0, 101.0, 100.0]);
     for (other, expected) in [
         (
             once([111.0, 112.0, 113.0, 112.0]),
-            "“new” is 12 % ± 1.5 % faster than “old” within these runs. This rests on single runs, and how the machine \
-             itself differs from one moment to the next is not in the interval: repeat both, in turn (--repetitions), \
-             before deciding on it.",
+            "“new” is 12 % ± 1.5 % faster than “old” within these runs. This rests on single runs. The interval does not \
+             contain the machine's changes over time: repeat both runs in turn (--repetitions) before you \
+             decide.",
         ),
         (
             once([100.0, 101.0, 100.5, 100.5]),
-            "“new” and “old” are the same in throughput within these runs: +0.5 % ± 1.2 %. This rests on single runs,",
+            "“new” and “old” are the same in throughput within these runs: +0.5 % ± 1.2 %. This rests on \
+             single runs.",
         ),
         (
             once([90.0, 100.0, 110.0, 98.0]),
-            "“new” against “old”: no difference in throughput can be told from the noise within these runs: −0.8 % ± 14 %. \
-             This rests on single runs,",
+            "“new” against “old”: any difference in throughput is within the noise of these runs: −0.8 % ± 14 %. \
+             This rests on single runs.",
         ),
     ] {
         let pair = compared(base(), other);
@@ -138,7 +136,7 @@ fn slices_of_one_run_are_no_repetitions() {
 }
 
 #[test]
-fn a_figure_of_every_repetition_is_better_than_seconds_of_one() {
+fn repetitions_take_precedence_over_seconds() {
     let repeated = |latencies: [f64; 3]| {
         let rows: Vec<_> = (1..=60).map(|t| json!({"t": t, "completed": 100, "p99_ms": 9.0})).collect();
         json!({
@@ -165,7 +163,7 @@ fn beside(name: &str, rates: [f64; 4], baseline: f64) -> Value {
 }
 
 #[test]
-fn a_ratio_tells_the_machine_from_the_hub() {
+fn ratio_separates_the_machine_from_the_hub() {
     let base = || beside("forwarder", [99.0, 100.0, 101.0, 100.0], 200.0);
     let ratio = |pair: &Pair| pair.differences.iter().find(|of| of.metric == Metric::Ratio).cloned();
     // Everything is slower by a fifth, including the baseline.
@@ -173,7 +171,7 @@ fn a_ratio_tells_the_machine_from_the_hub() {
     let found = ratio(&pair).unwrap();
     assert_eq!((found.judgement, found.base, found.other), (Judgement::Same, 0.5, 0.5));
     assert!(pair.verdict.starts_with("“new” is 20 % ± 1.3 % slower than"), "{}", pair.verdict);
-    assert!(pair.verdict.ends_with("it may have been the machine."), "{}", pair.verdict);
+    assert!(pair.verdict.ends_with("the machine may be the cause."), "{}", pair.verdict);
     // Only the hub is slower.
     let pair = compared(base(), beside("forwarder", [79.0, 80.0, 81.0, 80.0], 200.0));
     let found = ratio(&pair).unwrap();
@@ -193,7 +191,7 @@ fn a_ratio_tells_the_machine_from_the_hub() {
 }
 
 #[test]
-fn failed_runs_are_not_made_better_by_being_compared() {
+fn comparison_with_a_failed_run_has_a_warning() {
     for (change, doubt, warning) in [
         (
             json!({"validity": {"valid": false, "findings": ["lagged"]}}),
@@ -213,7 +211,7 @@ fn failed_runs_are_not_made_better_by_being_compared() {
 }
 
 #[test]
-fn what_differs_besides_the_subject_is_said() {
+fn other_differences_of_the_runs_are_reported() {
     for (base, other, warning) in [
         (
             json!({"durable": true}),
@@ -231,7 +229,7 @@ fn what_differs_besides_the_subject_is_said() {
             "the machines differ in cores: old has 2, new has 4",
         ),
         (json!({}), json!({"name": "lookups"}), "the scenarios differ: transfers is not lookups"),
-        (json!({}), json!({"lost": 2}), "new: 2 of what was accepted has no outcome"),
+        (json!({}), json!({"lost": 2}), "new: 2 accepted requests have no outcome"),
         (json!({}), json!({"audit": null}), "new: no integrity audit was made"),
         (
             json!({"options": {"dfsps": 2}}),
@@ -243,13 +241,13 @@ fn what_differs_besides_the_subject_is_said() {
     }
     let varied = json!({"options": {"dfsps": 8}, "parameters": {"dfsps": 8}});
     let base = json!({"options": {"dfsps": 2}, "parameters": {"dfsps": 2}});
-    assert!(compared(base, varied).warnings.is_empty(), "what a sweep varies is no surprise");
+    assert!(compared(base, varied).warnings.is_empty(), "a sweep varies it on purpose");
     let dates = compared(json!({}), json!({"environment": {"cores": 2, "commit": "abc", "version": "2"}}));
-    assert!(dates.warnings.is_empty(), "builds are what is compared: {:?}", dates.warnings);
+    assert!(dates.warnings.is_empty(), "different builds are compared on purpose: {:?}", dates.warnings);
 }
 
 #[test]
-fn a_set_rate_is_no_finding() {
+fn requested_rate_is_not_a_finding() {
     let open = |throughput: f64, p99: f64| {
         let rows: Vec<_> = (1..=60)
             .map(|t| json!({"t": t, "completed": throughput as u64, "p99_ms": p99 + f64::from(t % 3) * 0.1}))
@@ -264,12 +262,12 @@ fn a_set_rate_is_no_finding() {
     let pair = compared(open(100.0, 10.0), open(120.0, 8.0));
     assert_eq!(pair.decided_by, Some(Metric::Tail));
     assert!(pair.verdict.starts_with("“new”: p99 is 20 %"), "{}", pair.verdict);
-    assert!(pair.verdict.contains("before deciding on it"), "one run each: {}", pair.verdict);
+    assert!(pair.verdict.contains("before you decide"), "one run each: {}", pair.verdict);
     assert!(pair.differences.iter().all(|difference| difference.within_run || difference.interval.is_none()));
 }
 
 #[test]
-fn several_runs_beside_one_base_need_surer_intervals() {
+fn several_runs_with_one_base_have_higher_confidence() {
     let repeated = || json!({"repetitions": [95.0, 100.0, 105.0]});
     let of = |count: usize| {
         let runs = (0..count).map(|index| run(&format!("run {index}"), repeated())).collect();
@@ -291,7 +289,7 @@ fn suite(runs: Vec<usize>) -> Suite {
 }
 
 #[test]
-fn suites_are_compared_run_by_run() {
+fn suites_are_compared_by_run() {
     let batch =
         |batch: u32, throughput: f64| json!({"parameters": {"batch": batch}, "throughput_per_s": throughput});
     let runs = vec![
@@ -312,7 +310,7 @@ fn suites_are_compared_run_by_run() {
 }
 
 #[test]
-fn within_a_suite_ablations_are_compared_with_the_first() {
+fn ablations_of_a_suite_are_compared_with_the_first() {
     let without = |what: &str| json!({"parameters": {"ablation": what}});
     let runs = vec![run("x", json!({})), run("y", without("as shipped")), run("z", without("fsync off"))];
     let results = Results { runs, suites: vec![suite(vec![0, 1, 2])], only_suites: true };
@@ -322,7 +320,7 @@ fn within_a_suite_ablations_are_compared_with_the_first() {
 }
 
 #[test]
-fn what_took_turns_is_compared_turn_by_turn() {
+fn runs_that_took_turns_are_compared_in_pairs() {
     let run_of = |what: &str| run(what, json!({"parameters": {"ablation": what}}));
     let runs = vec![run_of("as shipped"), run_of("fsync off"), run_of("log off")];
     // The machine is half as fast in every second turn, which shows nothing about either side.

@@ -1,4 +1,4 @@
-//! The conditions and settings of runs: those that are common, and for each run only the differences.
+//! The conditions and settings of runs: the common ones, and for each run only the differences.
 
 use std::collections::BTreeMap;
 
@@ -30,7 +30,8 @@ pub(crate) fn of(run: &Run) -> Conditions {
     NAMES.into_iter().zip(texts).filter_map(|(name, text)| Some((name, text?))).collect()
 }
 
-/// The sharing of the cores, and whether any capacity was left; without figures, so that most runs have the same text.
+/// Whether hub and load generator share the cores, and whether any capacity was left; without figures, so that most
+/// runs have the same text.
 fn sharing(run: &Run) -> Option<String> {
     let machine = run.machine.as_ref()?;
     let whose =
@@ -57,7 +58,7 @@ pub(crate) fn differing(own: &Conditions, shared: &Conditions) -> Vec<String> {
         conditions.iter().find(|(known, _)| *known == name).map(|(_, text)| text.clone())
     };
     let differs = |name: &&str| find(own, name) != find(shared, name);
-    // A stage alone shares the cores with nothing, and its own text says so.
+    // An isolated stage shares the cores with no other program, and its own text contains this.
     let said =
         |name: &str| find(own, name).or_else(|| (name != SHARING).then(|| format!("{name} does not apply")));
     NAMES.into_iter().filter(differs).filter_map(said).collect()
@@ -78,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn who_shares_with_nobody_is_not_said() {
+    fn missing_sharing_condition_is_not_a_difference() {
         let alone = conditions("2 cores", None);
         let mut beside = alone.clone();
         beside.push((SHARING, "shared".to_owned()));
@@ -87,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn what_most_have_is_said_once_and_the_rest_where_it_differs() {
+    fn common_conditions_are_reported_once() {
         let all = [
             conditions("2 cores", None),
             conditions("2 cores", Some("synced")),

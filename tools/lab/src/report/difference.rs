@@ -12,7 +12,7 @@ pub enum Judgement {
     /// The difference is too small to matter, whatever its value.
     Same,
     Noise,
-    /// There is only one measurement, so nothing is known about noise.
+    /// Each side has a single measurement, so the noise is not known.
     Untold,
 }
 
@@ -55,7 +55,8 @@ impl Difference {
     pub(super) fn contradiction(&self) -> Option<String> {
         let [base, other] = self.contradicting?.map(|value| self.metric.format(value));
         Some(format!(
-            "{}: {base} and {other}, the figures of the runs as a whole, differ the other way than the means of their repetitions; the comparison shows the means",
+            "{}: {base} and {other}, the figures of the whole runs, differ in the opposite direction to the \
+             means of their repetitions; the comparison shows the means",
             self.metric.name()
         ))
     }

@@ -27,6 +27,7 @@ impl Grid {
         (0..self.head.len()).map(width).collect()
     }
 
+    /// The table as text.
     pub fn text(&self) -> String {
         let widths = self.widths();
         let mut text = String::new();
@@ -47,6 +48,7 @@ impl Grid {
         text
     }
 
+    /// The table in Markdown.
     pub fn markdown(&self) -> String {
         let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
         let head = self.head.iter().map(|&head| head.to_owned()).collect();
@@ -75,8 +77,7 @@ pub(crate) fn escaped(cell: &str) -> String {
 /// Maximum length of a line outside tables, in characters.
 const LINE_MAX: usize = 120;
 
-/// A paragraph or a point of a list, complete, with lines that fit an editor; lines after the first are indented by
-/// `indent`.
+/// A paragraph or a list item, wrapped at [`LINE_MAX`]; lines after the first are indented by `indent`.
 pub(crate) fn wrapped(paragraph: &str, indent: &str) -> String {
     let (mut text, mut width) = (String::new(), 0);
     for word in paragraph.split_whitespace() {
@@ -107,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn long_lines_are_broken_where_they_stay_what_they_are() {
+    fn wrapped_lines_keep_their_markdown() {
         let words = "word ".repeat(60);
         let text = wrapped(&format!("- {words}"), "  ");
         assert!(text.lines().all(|line| line.chars().count() <= LINE_MAX), "{text}");

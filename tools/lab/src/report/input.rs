@@ -152,7 +152,7 @@ fn read_suite(path: &Path, value: Value, runs: &mut Vec<Run>) -> Result<Suite, R
     Ok(Suite { file, runs: all, absences })
 }
 
-/// Gives every run the shortest distinguishing text: its name, its parameters, its directory, or a number.
+/// Gives every run the shortest label that distinguishes it: its name, its parameters, its directory, or a number.
 fn label(runs: &mut [Run]) {
     type Labelling = fn(&Run) -> String;
     let named: Labelling = |run| run.name().to_owned();

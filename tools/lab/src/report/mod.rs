@@ -58,9 +58,10 @@ pub fn write_html(paths: &[PathBuf], page: &Path) -> Result<(), ReportError> {
     std::fs::write(page, content).map_err(|source| ReportError::Unwritable { path: page.to_owned(), source })
 }
 
+/// Results that cannot be reported.
 #[derive(Debug, thiserror::Error)]
 pub enum ReportError {
-    #[error("no result was named; give directories that `upesi lab run --out` wrote")]
+    #[error("no result was given; give directories that `upesi lab run --out` wrote")]
     Nothing,
     #[error("a comparison needs at least two results, and one was given")]
     OnlyOne,

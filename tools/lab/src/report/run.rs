@@ -1,4 +1,4 @@
-//! One run as it is read: the result, and the file's content, because other programs omit members.
+//! One run in a report: the result, and the file's content, because other programs omit members.
 
 use std::collections::BTreeMap;
 use std::ops::Deref;
@@ -22,7 +22,7 @@ pub(crate) struct Run {
     pub options: Map<String, Value>,
     /// The file's content without null values.
     pub raw: Value,
-    /// The text that tells it from the other runs on the page.
+    /// The text that distinguishes it from the other runs on the page.
     pub label: String,
     pub directory: String,
     /// The profile beside it, if there is one.
@@ -39,7 +39,7 @@ impl Deref for Run {
     }
 }
 
-/// Removes null values everywhere: a lab writes null for what was not measured.
+/// Removes null values everywhere. The lab writes null for figures that were not measured.
 fn without_nulls(value: &mut Value) {
     match value {
         Value::Object(members) => {
@@ -52,6 +52,7 @@ fn without_nulls(value: &mut Value) {
 }
 
 impl Run {
+    /// Reads the content of a file.
     pub fn of(mut raw: Value) -> Result<Self, serde_json::Error> {
         without_nulls(&mut raw);
         let mut typed = raw.clone();
@@ -88,9 +89,10 @@ impl Run {
         texts.collect::<Vec<_>>().join(", ")
     }
 
+    /// The hub's process, if it was measured.
     pub fn hub(&self) -> Option<&ProcessRow> {
         let hub = self.processes.iter().find(|process| process.name == "hub");
-        // A stage that is measured alone is the whole of its process.
+        // An isolated stage is the whole of its process.
         hub.or_else(|| self.processes.first().filter(|_| self.is_isolated() && self.processes.len() == 1))
     }
 
@@ -122,7 +124,7 @@ impl Run {
         self.baseline.as_ref().map(|baseline| baseline.name.as_ref())
     }
 
-    /// Whether the run's figures count, if that was judged.
+    /// Whether the run's figures are valid, if that was judged.
     pub fn judged(&self) -> Option<&Validity> {
         self.raw.get("validity").map(|_| &self.validity)
     }
@@ -170,6 +172,7 @@ impl Run {
         found.filter(|value| !value.is_null())
     }
 
+    /// A figure by name, if the file has it.
     pub fn number(&self, path: &str) -> Option<f64> {
         let number = match self.value(path)? {
             Value::Number(number) => number.as_f64(),
@@ -237,7 +240,7 @@ impl Run {
     pub(crate) fn samples(&self, metric: Metric) -> Option<Samples> {
         let sources = [
             (false, self.of_repetitions(metric)),
-            // Also if they take turns with those of a baseline.
+            // This is also the case if they take turns with a baseline.
             (true, self.of_slices(metric)),
             (true, self.of_blocks(metric)),
         ];

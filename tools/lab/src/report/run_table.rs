@@ -69,7 +69,7 @@ impl LabResult {
         }
         table.row("durable", self.durable.map_or("unknown", |durable| if durable { "yes" } else { "no" }));
         if let Some(schedule) = &self.schedule {
-            let validity = if schedule.valid { "kept" } else { "NOT KEPT, the figures do not count" };
+            let validity = if schedule.valid { "kept" } else { "NOT KEPT, the figures are not valid" };
             let lag = format!(
                 "{validity}: sent late by p50 {:.3} ms, p99 {:.3} ms; {} skipped",
                 schedule.lag_ms_p50, schedule.lag_ms_p99, schedule.skipped
@@ -96,7 +96,7 @@ impl LabResult {
             let rate =
                 |rate: Option<u32>| rate.map_or_else(|| "no rate".to_owned(), |rate| format!("{rate}/s"));
             let limited = if breakpoint.is_generators() {
-                " (there the load generator could not keep up; the hub may hold more)"
+                " (at that rate the load generator could not keep up; the hub may handle more)"
             } else {
                 ""
             };
@@ -145,7 +145,7 @@ impl LabResult {
     fn audit_rows(&self, table: &mut Table) {
         table.0.push('\n');
         let moves_money = self.options.moves_money();
-        // If no money moves, only positions that changed nevertheless are shown.
+        // If the run moves no money, only changed positions are shown.
         let mut positions = self.audit.positions.iter().filter(|check| moves_money || !check.ok).peekable();
         if positions.peek().is_some() {
             let _ = writeln!(
@@ -164,7 +164,7 @@ impl LabResult {
         }
         for check in &self.audit.answers {
             let ends = format!(
-                "{} accepted = {} answered rightly + {} with an error + {} wrongly + {} late",
+                "{} accepted = {} answered correctly + {} with an error + {} wrongly + {} late",
                 check.accepted, check.right, check.errors, check.wrong, check.late
             );
             table.row(&check.phase, &ends);

@@ -1,5 +1,4 @@
-//! A suite's statements about its runs: which runs were compared, which claims were made, and which runs answer which
-//! question.
+//! A suite's statements about its runs: the compared runs, the claims, and the runs that answer each question.
 
 use crate::figures::{ABSENT, capitalised, count, milliseconds, minute, number, percent};
 use crate::plan::metric::Metric;
@@ -32,7 +31,7 @@ fn took(suite: &SuiteResult, place: &str) -> Option<String> {
 /// The heading of runs that no question names.
 const OTHERS: &str = "Other runs";
 
-/// Headings, each with its runs; a single one without heading if there are no questions.
+/// Headings, each with its runs. If the suite has no questions: all runs without a heading.
 pub(crate) fn sections(results: &Results) -> Vec<(Option<&str>, Vec<usize>)> {
     let questions = || results.suites.iter().flat_map(|suite| &suite.file.questions);
     let asked: Vec<_> =
@@ -83,7 +82,7 @@ pub(crate) fn verdict(suite: &Suite, runs: &[Run]) -> Vec<String> {
         match claim.verdict {
             ClaimVerdict::Holds => {}
             ClaimVerdict::Broken => sentences.push(format!("Does not hold: {}.", claim.text)),
-            ClaimVerdict::Untold => sentences.push(format!("Cannot be told: {}.", claim.text)),
+            ClaimVerdict::Untold => sentences.push(format!("Undecided: {}.", claim.text)),
         }
     }
     let of_suite: Vec<&Run> = suite.runs.iter().filter_map(|&place| runs.get(place)).collect();
@@ -94,7 +93,7 @@ pub(crate) fn verdict(suite: &Suite, runs: &[Run]) -> Vec<String> {
     let faults = [
         ("Not valid", labels(&|run| run.judged().is_some_and(|validity| !validity.valid))),
         ("Failed their audit", labels(&is_unsound)),
-        // A stage alone has no money to audit.
+        // An isolated stage has no money to audit.
         ("Not audited", labels(&|run| run.audited().is_none() && !run.is_isolated())),
         ("Missed a threshold or a target", labels(&|run| !is_unsound(run) && missed(run).is_some())),
     ];
@@ -175,7 +174,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_verdict_names_what_a_run_did_not_reach() {
+    fn verdict_names_missed_objectives() {
         let run =
             |label: &str, json: serde_json::Value| Run { label: label.to_owned(), ..Run::of(json).unwrap() };
         let sound = json!({"audit": {"ok": true}, "validity": {"valid": true, "findings": []}});
@@ -207,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn how_long_it_took_is_told_beside_what_it_may_take() {
+    fn duration_is_reported_with_its_limit() {
         let (began_at, within_s) = ("2026-11-22T01:55:03.123Z".to_owned(), Some(3_600.0));
         let hour = SuiteResult { began_at, took_s: 3_138.4, within_s, ..SuiteResult::default() };
         assert_eq!(

@@ -15,7 +15,7 @@ use crate::report::verdict;
 use crate::result::BaselineResult;
 use crate::result::latency::LatencyMs;
 
-/// The columns that tell runs apart: their name, and the names of their [`figures`].
+/// The columns of figures: their names, in the order of [`figures`].
 pub(crate) const FIGURES: [&str; 11] =
     ["run", "per second", "p50", "p99", "p99.9", "max", "failed", "lost", "CPU each", "valid", "audit"];
 

@@ -7,8 +7,9 @@ use crate::plan::metric::Metric;
 use crate::report::difference::{Difference, Judgement, deciding};
 use crate::report::run::Run;
 
-/// The note about an interval within single runs, for a reader who has to decide.
-const REPEAT: &str = "This rests on single runs, and how the machine itself differs from one moment to the next is not in the interval: repeat both, in turn (--repetitions), before deciding on it.";
+/// The note about an interval within single runs, for a reader who must decide.
+const REPEAT: &str = "This rests on single runs. The interval does not contain the machine's changes over \
+                      time: repeat both runs in turn (--repetitions) before you decide.";
 
 /// The verdict on throughput, or on the tail latency if the schedule set the throughput; then other certain
 /// differences.
@@ -50,7 +51,8 @@ fn by_ratio(main: &Difference, differences: &[Difference]) -> String {
     let is_told_by_throughput = main.metric == Metric::Throughput && main.judgement == Judgement::Real;
     match ratio.filter(|_| is_told_by_throughput) {
         Some(ratio) if matches!(ratio.judgement, Judgement::Same | Judgement::Noise) => format!(
-            " The ratio to the baseline, which ran in turn with each, does not show it ({}): it may have been the machine.",
+            " The ratio to the baseline, which ran in turn with each, shows no difference ({}): the machine \
+             may be the cause.",
             ratio.text()
         ),
         _ => String::new(),
@@ -113,23 +115,22 @@ fn sentence(base: &str, other: &str, difference: &Difference) -> String {
             format!("{other} and {base} are the same in {name} for all practical purposes: {text}.")
         }
         Judgement::Noise if difference.within_run => format!(
-            "{other} against {base}: no difference in {name} can be told from the noise within these runs: {text}. {REPEAT}"
+            "{other} against {base}: any difference in {name} is within the noise of these runs: {text}. \
+             {REPEAT}"
         ),
         Judgement::Noise => {
             let advice = difference.repetitions_more.map(|more| {
                 let repetitions = if more == 1 { "repetition" } else { "repetitions" };
-                format!("{more} more {repetitions} of each would tell 5 %")
+                format!("{more} more {repetitions} of each would show a difference of 5 %")
             });
             let most =
                 difference.interval.map_or(0.0, |interval| interval.low.abs().max(interval.high.abs()));
             let rest = advice.unwrap_or_else(|| format!("it is below {}", percent(most)));
-            format!(
-                "{other} against {base}: no difference in {name} can be told from the noise: {text}; {rest}."
-            )
+            format!("{other} against {base}: any difference in {name} is within the noise: {text}; {rest}.")
         }
         Judgement::Untold => format!(
-            "{subject} {size} {direction} than {base} in one measurement each; whether that is noise cannot be told \
-             without repetitions."
+            "{subject} {size} {direction} than {base} in one measurement each; without repetitions, this may be \
+             noise."
         ),
     }
 }
@@ -195,7 +196,7 @@ fn integrity(run: &Run) -> Vec<String> {
         _ => {}
     }
     if let Some(lost) = Some(run.lost).filter(|lost| *lost > 0) {
-        warnings.push(format!("{}: {} of what was accepted has no outcome", run.label, count(lost)));
+        warnings.push(format!("{}: {} accepted requests have no outcome", run.label, count(lost)));
     }
     warnings
 }

@@ -16,7 +16,7 @@ pub struct AuditSummary {
     pub positions_ok: bool,
     /// Whether the sum of all positions is zero, except for reserved amounts.
     pub sum_ok: bool,
-    /// Requests of the last phase that the hub accepted; for transfers, also those that it may have accepted.
+    /// Requests of the last phase that the hub accepted. For transfers, requests with an unknown answer are included.
     pub accepted: u64,
     /// Accepted requests that ended.
     pub finished: u64,
@@ -50,8 +50,8 @@ pub struct AnswerCheck {
     pub right: u64,
     /// Queries that were answered with an error.
     pub errors: u64,
-    /// Queries with an answer that cannot be right: another party or DFSP, another amount, a condition that is not the
-    /// payee's for this quote.
+    /// Queries with an answer that cannot be right: another party or DFSP, another amount, or a condition that the
+    /// payee did not create for this quote.
     pub wrong: u64,
     /// Queries that were not answered before the user's timeout.
     pub late: u64,
@@ -75,9 +75,9 @@ pub struct PositionCheck {
     pub participant: String,
     /// The currency.
     pub currency: String,
-    /// Change of the hub's position during the run, except for settled amounts.
+    /// Change of the hub's position during the run, without settled amounts.
     pub hub: String,
-    /// The position by the DFSP's own books; two values while something is uncertain.
+    /// The position by the DFSP's own books; two values while an outcome is uncertain.
     pub books: String,
     /// Whether they agree.
     pub ok: bool,

@@ -36,7 +36,7 @@ impl Default for Build {
     }
 }
 
-/// The machine and the program, as far as they explain figures.
+/// The machine and the program, to explain differences between figures.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Environment {
@@ -56,7 +56,7 @@ pub struct Environment {
     pub commit: Option<String>,
     /// The storage of the hub's data, or of the results.
     pub storage: Option<Storage>,
-    /// When the hub makes transfers durable, in words; absent when unknown.
+    /// When the hub makes transfers durable, in words; absent if unknown.
     pub durability: Option<String>,
     /// The addresses of the hub, if it was already running.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -99,7 +99,7 @@ impl Environment {
         }
     }
 
-    /// Processor, cores and kernel in one line, as the evidence names machines.
+    /// Processor, cores and kernel in one line, for the evidence.
     pub fn machine(&self) -> String {
         let (cpu, kernel) = (self.cpu.as_deref(), self.kernel.as_deref());
         let (cpu, kernel) = (cpu.unwrap_or("unknown processor"), kernel.unwrap_or("of unknown version"));
@@ -168,7 +168,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_has_no_url_of_its_own_is_at_the_usual_one() {
+    fn target_without_service_urls_uses_the_main_one() {
         let whole = TargetHub::at("http://hub:4000", "http://hub:4001");
         assert_eq!(whole.fspiop_urls(), ["http://hub:4000"]);
         assert_eq!(TargetRecord::of(&whole).metrics, ["http://hub:4001"]);
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn the_innermost_mount_counts() {
+    fn storage_is_the_innermost_mount() {
         let mounts =
             "/dev/vda / ext4 rw 0 0\ntmpfs /tmp tmpfs rw 0 0\n/dev/vdb /tmp/data xfs rw 0 0\nbroken\n";
         for (path, device) in [("/home", "/dev/vda"), ("/tmp/x", "tmpfs"), ("/tmp/data/1", "/dev/vdb")] {

@@ -11,11 +11,12 @@ use upesi_process::exit::{Exit, Failure};
 
 use crate::result::environment::Environment;
 
+/// Evidence that cannot be read or extended.
 #[derive(Debug, thiserror::Error)]
 pub enum EvidenceError {
     #[error("{}: {source}", path.display())]
     Io { path: PathBuf, source: io::Error },
-    #[error("{} is no evidence: {source}", path.display())]
+    #[error("{} is not evidence: {source}", path.display())]
     Malformed { path: PathBuf, source: serde_json::Error },
     #[error("seeds from {from} on are in the evidence already: leave out --from, or choose {next} or more")]
     Overlap { from: u64, next: u64 },
@@ -46,7 +47,7 @@ pub struct Subject {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Provenance {
-    /// The commit under test; a `+` means that sources differed from it.
+    /// The commit under test, with a `+` if sources differed from it.
     pub commit: String,
     pub machine: String,
     /// `debug` or `release`; empty in runs before this was recorded. Figures of a debug build are meaningless.
@@ -75,6 +76,7 @@ impl Provenance {
     }
 }
 
+/// The contents of a file of evidence.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Evidence<R> {
     #[serde(default)]
@@ -88,7 +90,7 @@ pub struct Evidence<R> {
 }
 
 impl<R: Serialize + DeserializeOwned> Evidence<R> {
-    /// Reads the evidence in a directory; empty if there is no file. Fails if the file cannot be read.
+    /// Reads the evidence in a directory; without a file it is empty. Fails if the file cannot be read.
     pub fn read(directory: &Path, name: &str) -> Result<Self, EvidenceError> {
         let nothing =
             Self { name: String::new(), what: String::new(), command: String::new(), runs: Vec::new() };
@@ -143,7 +145,7 @@ mod tests {
     const SUBJECT: Subject = Subject { name: "some", what: "something", command: "make some" };
 
     #[test]
-    fn runs_are_added_to_those_before() {
+    fn run_is_added_to_earlier_ones() {
         let directory = tempfile::tempdir().unwrap();
         let place = directory.path().join("evidence");
         for number in 1..=2 {
@@ -161,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_says_where_it_was() {
+    fn run_records_its_machine() {
         let provenance = Provenance::now(Duration::ZERO);
         assert!(provenance.machine.contains(" cores, Linux ") && !provenance.commit.is_empty());
         assert!(provenance.date.ends_with('Z') && provenance.duration_s == 1, "{provenance:?}");

@@ -13,11 +13,10 @@ use crate::statistics::{
     LATENCY_US_MAX, latency_histogram, mean_milliseconds, milliseconds, rounded, share_above,
 };
 
-/// One second, in microseconds: the limit of the 2020 performance programme of Mojaloop.
+/// One second, in microseconds: the limit of Mojaloop's performance programme of 2020.
 pub(crate) const SECOND_US: u64 = 1_000_000;
 
-/// Latency from the first request (in open loop: from the time at which it was due) to the last callback, in
-/// milliseconds.
+/// Latency from the first request (in an open loop: from its due time) to the last callback, in milliseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LatencyMs {
@@ -65,7 +64,7 @@ impl LatencyMs {
     pub fn of_intervals<'text>(histograms: impl IntoIterator<Item = &'text str>) -> Self {
         let mut sum = latency_histogram();
         for histogram in histograms.into_iter().filter_map(read_histogram) {
-            // Cannot fail: the bounds are the same, only coarser within.
+            // Cannot fail: only the number of digits differs, and not the bounds.
             let _ = sum.add(&histogram);
         }
         Self::of(&sum)
@@ -160,7 +159,7 @@ mod tests {
     use crate::statistics::latency_histogram;
 
     #[test]
-    fn intervals_add_up_to_the_latency_of_all() {
+    fn latency_of_intervals_equals_the_whole() {
         let text = |latencies_us: &[u64]| {
             let mut interval = Interval::default();
             latencies_us.iter().for_each(|us| interval.end(Some(*us)));
@@ -176,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_histogram_survives_its_text_and_its_buckets_hold_everything() {
+    fn histogram_is_read_unchanged_and_its_buckets_hold_all_counts() {
         let mut histogram = latency_histogram();
         for value in 1..5_000_u64 {
             histogram.saturating_record(value * value % 900_001);

@@ -90,7 +90,7 @@ pub struct BaselineResult {
     pub completed: u64,
     /// Operations that failed.
     pub failed: u64,
-    /// Its slices.
+    /// The slices of the baseline.
     pub slices: Vec<SliceResult>,
 }
 
@@ -411,7 +411,7 @@ mod tests {
     use crate::result::schema::ThresholdCheck;
 
     #[test]
-    fn why_a_run_did_not_pass_is_told() {
+    fn failings_name_the_reasons() {
         type Change = fn(&mut LabResult);
         let invalid: Change = |result| result.validity = Validity::of(vec!["it lagged".to_owned()]);
         let not_held: Change = |result| {

@@ -1,4 +1,4 @@
-//! A load generator's result for tests, in which no member is missing, neither here nor in the file: a new member of a
+//! A load generator's result for tests, with every member, both here and in the file: a new member of a
 //! result must be added to `sample.json`.
 #![expect(clippy::float_arithmetic, reason = "comparing measurements; no money")]
 

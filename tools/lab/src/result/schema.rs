@@ -158,16 +158,16 @@ pub struct ProcessRow {
     /// Involuntary context switches of its threads, which lost the core; absent in the same cases.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub context_switches_involuntary: Option<u64>,
-    /// The part of its threads' busy time in which they waited for a core; absent if the kernel does not report it.
+    /// The part of its threads' busy time that was spent waiting for a core; absent if the kernel does not report it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub waited_share: Option<f64>,
 }
 
-/// Whether the figures count.
+/// Whether the figures are valid.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Validity {
-    /// Whether there are no findings.
+    /// Whether the list of findings is empty.
     pub valid: bool,
     /// Findings against the figures, in words.
     pub findings: Vec<String>,
@@ -180,7 +180,7 @@ impl Default for Validity {
 }
 
 impl Validity {
-    /// Valid if there are no findings.
+    /// Valid if the list of findings is empty.
     pub const fn of(findings: Vec<String>) -> Self {
         Self { valid: findings.is_empty(), findings }
     }
@@ -200,7 +200,7 @@ pub struct ThresholdCheck {
     pub met: bool,
 }
 
-/// Whether the hub met the thresholds, which is separate from whether the figures count.
+/// Whether the hub met the thresholds. The validity of the figures is a separate question.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Default)]
 #[serde(default)]
 pub struct Thresholds {
@@ -222,10 +222,10 @@ pub struct WindowResult {
     pub trimmed_end_s: f64,
     /// Its length in seconds, all slices together.
     pub seconds: f64,
-    /// The part of the cores' time in it that the hypervisor gave to other machines; absent if unknown.
+    /// The part of the cores' time that the hypervisor assigned to other machines; absent if unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stolen_share: Option<f64>,
-    /// The part of the cores' time in it in which they were idle.
+    /// The part of the cores' time that was idle.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub idle_share: Option<f64>,
 }
@@ -244,7 +244,7 @@ pub struct SettlementResult {
     pub slowest_ms: u64,
 }
 
-/// The spare capacity of the load generator's machine: a condition of the run, and no doubt about its figures.
+/// The spare capacity of the load generator's machine: a condition of the run, and not a reason to doubt its figures.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct MachineResult {
@@ -287,9 +287,9 @@ pub struct Probe {
     pub lost: u64,
     /// Whether every target was met and the run was valid.
     pub met: bool,
-    /// Whether the figures count, whatever their values.
+    /// Whether the figures are valid, whatever their values.
     pub valid: bool,
-    /// The part of the cores' time in which they were idle; absent if unknown.
+    /// The part of the cores' time that was idle; absent if unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub idle_share: Option<f64>,
     /// The reasons why the rate was not met, in words.
@@ -375,8 +375,7 @@ pub struct DriftRow {
 pub struct DriftResult {
     /// Seconds over which the lines were fitted.
     pub seconds: f64,
-    /// The seconds of these that belong to minutes in which the load was held: in which 95 % of the due operations
-    /// completed.
+    /// The part of these seconds in minutes that held the load: in such a minute, 95 % of the due operations completed.
     pub held_s: f64,
     /// One row per figure.
     pub rows: Vec<DriftRow>,

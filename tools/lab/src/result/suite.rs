@@ -23,7 +23,7 @@ pub struct SuiteFailure {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SuiteResult {
-    /// Version of this layout, the same as of `result.json`.
+    /// Version of this layout, equal to the version of `result.json`.
     pub schema_version: u32,
     /// The suite's name.
     pub name: String,
@@ -35,7 +35,7 @@ pub struct SuiteResult {
     pub repetitions: usize,
     /// Time of the start, ISO 8601.
     pub began_at: String,
-    /// Time at which its last run had ended.
+    /// Time of the end of the last run.
     pub ended_at: String,
     /// Duration of the suite in seconds.
     pub took_s: f64,

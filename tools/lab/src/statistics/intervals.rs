@@ -28,7 +28,7 @@ impl Interval {
         Self { centre, low: centre - half, high: centre + half }
     }
 
-    /// The relative difference that an interval of a difference of logarithms stands for.
+    /// The relative difference for an interval of a difference of logarithms.
     fn of_logarithms(self) -> Self {
         let [centre, low, high] = [self.centre, self.low, self.high].map(|logarithm| logarithm.exp() - 1.0);
         Self { centre, low, high }
@@ -74,8 +74,8 @@ pub fn mean_interval(values: &[f64], confidence: f64) -> Option<Interval> {
 
 /// Welch's interval of the difference of `other` from `base`, relative to `base` (0.12 is 12 % more).
 ///
-/// Computed on logarithms, so that the answer does not depend on which of the two is the base, and speeds and times are
-/// treated alike. `None` if either has fewer than two values or one that is not positive.
+/// It is computed on logarithms. So it does not depend on the choice of the base, and speeds and times are treated
+/// alike. `None` if either has fewer than two values or one that is not positive.
 pub fn relative_difference(base: &[f64], other: &[f64], confidence: f64) -> Option<Interval> {
     let (base, other) = (logarithms(base)?, logarithms(other)?);
     let (error, freedom) = welch(&base, &other)?;
@@ -198,7 +198,8 @@ fn incomplete_beta(x: f64, a: f64, b: f64) -> f64 {
     front * fraction
 }
 
-/// The logarithm of the gamma function of a positive number: Stirling's series, after a shift to where it is accurate.
+/// The logarithm of the gamma function of a positive number: Stirling's series, after a shift to a range in which it is
+/// accurate.
 fn log_gamma(mut x: f64) -> f64 {
     let mut shift = 0.0;
     while x < 12.0 {
@@ -222,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn quantiles_are_those_of_the_printed_tables() {
+    fn student_quantiles_equal_printed_tables() {
         for (probability, freedom, expected) in [
             (0.975, 1.0, 12.706),
             (0.975, 2.0, 4.303),
@@ -244,14 +245,14 @@ mod tests {
     }
 
     #[test]
-    fn middles_and_means() {
+    fn mean_and_variance_of_few_values() {
         assert_eq!(mean(&[]), None);
         assert_eq!(variance(&[3.0]), None);
         assert_eq!(variance(&[1.0, 3.0]), Some(2.0));
     }
 
     #[test]
-    fn an_interval_of_a_mean_by_hand() {
+    fn mean_interval_equals_a_manual_result() {
         // Mean 10, variance 2.5, error sqrt(0.5), t(0.975, 4) = 2.776.
         let interval = mean_interval(&[8.0, 9.0, 10.0, 11.0, 12.0], 0.95).unwrap();
         assert!(close(interval.centre, 10.0, 1e-9));
@@ -260,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn a_difference_needs_two_positive_values_on_each_side() {
+    fn difference_needs_two_positive_values_on_each_side() {
         for (base, other) in [
             (&[1.0][..], &[1.0, 2.0][..]),
             (&[1.0, 2.0], &[1.0]),
@@ -312,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn nineteen_of_twenty_intervals_hold_the_truth() {
+    fn ninety_five_percent_of_intervals_contain_the_mean() {
         let mut numbers = Numbers(7);
         let trials = 2_000;
         let held = (0..trials)
@@ -326,14 +327,14 @@ mod tests {
     }
 
     #[test]
-    fn what_moves_both_sides_of_a_pair_falls_out() {
+    fn common_effects_of_a_pair_cancel_out() {
         // Half of the time the machine is twice as fast. The other side is always about 10 % faster.
         let base = [100.0, 200.0, 100.0, 200.0, 100.0];
         let other = [110.0, 221.0, 109.0, 220.0, 111.0];
         let paired = paired_difference(&base, &other, 0.95).unwrap();
         assert!(close(paired.centre, 0.101, 0.002) && paired.half_width() < 0.02, "{paired:?}");
         let unpaired = relative_difference(&base, &other, 0.95).unwrap();
-        assert!(unpaired.contains(0.0), "as repetitions of each nothing could be told: {unpaired:?}");
+        assert!(unpaired.contains(0.0), "the unpaired interval must contain zero: {unpaired:?}");
         assert!(pairs_to_tell(&base, &other, 0.02, 0.95).is_some_and(|pairs| pairs <= 5));
         assert_eq!(paired_difference(&base, &other[1..], 0.95), None);
         assert_eq!(paired_difference(&base[..1], &other[..1], 0.95), None);
@@ -341,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn intervals_of_pairs_hold_the_truth_as_often_as_they_say() {
+    fn paired_intervals_contain_the_difference_as_often_as_claimed() {
         let mut state = 7_u64;
         let mut uniform = || {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -361,7 +362,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn swapping_the_sides_inverts_the_answer(
+        fn swapped_sides_invert_the_difference(
             base in prop::collection::vec(1.0..1e6_f64, 2..12),
             other in prop::collection::vec(1.0..1e6_f64, 2..12),
         ) {
@@ -373,7 +374,7 @@ mod tests {
         }
 
         #[test]
-        fn the_unit_does_not_matter(
+        fn difference_does_not_depend_on_the_unit(
             base in prop::collection::vec(1.0..1e3_f64, 2..8),
             other in prop::collection::vec(1.0..1e3_f64, 2..8),
             factor in 0.01..100.0_f64,
@@ -385,7 +386,7 @@ mod tests {
         }
 
         #[test]
-        fn more_confidence_is_a_wider_interval(values in prop::collection::vec(1.0..1e3_f64, 2..12)) {
+        fn higher_confidence_widens_the_interval(values in prop::collection::vec(1.0..1e3_f64, 2..12)) {
             let narrow = mean_interval(&values, 0.8).unwrap();
             let wide = mean_interval(&values, 0.99).unwrap();
             prop_assert!(wide.low <= narrow.low && narrow.high <= wide.high);

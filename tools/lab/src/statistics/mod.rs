@@ -40,6 +40,7 @@ pub fn mean_milliseconds(histogram: &Histogram<u64>) -> f64 {
     histogram.mean() / 1e3
 }
 
+/// The share of values above a bound.
 pub fn share_above(histogram: &Histogram<u64>, bound: u64) -> f64 {
     let below = histogram.count_between(0, bound);
     ratio(histogram.len().saturating_sub(below) as f64, histogram.len() as f64).unwrap_or(0.0)
@@ -76,7 +77,7 @@ pub fn part(value: f64, of: f64) -> f64 {
     ratio(value, of).unwrap_or(0.0)
 }
 
-/// The percentiles `percents` of the values; 0 if there are no values.
+/// The percentiles `percents` of the values; 0 without values.
 pub fn quantiles<const COUNT: usize>(
     values: impl IntoIterator<Item = f64>,
     percents: [usize; COUNT],
@@ -89,7 +90,7 @@ pub fn quantiles<const COUNT: usize>(
     })
 }
 
-/// A value rounded to a number of decimals, for people.
+/// A value rounded to a number of decimals, for reports.
 pub fn rounded(value: f64, decimals: i32) -> f64 {
     let scale = 10_f64.powi(decimals);
     (value * scale).round() / scale
@@ -108,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_divided_by_nothing() {
+    fn ratio_with_a_zero_base_is_absent() {
         assert_eq!(per_second(5, Duration::ZERO), 0.0);
         assert_eq!(ratio(1.0, 0.0), None);
         assert_eq!(us_per_event(Duration::from_secs(1), 0), None);
@@ -118,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn latencies_beyond_the_bound_are_kept_as_the_bound() {
+    fn latency_beyond_the_bound_counts_as_the_bound() {
         let mut histogram = latency_histogram();
         histogram.saturating_record(u64::MAX);
         assert!(histogram.max() >= LATENCY_US_MAX);

@@ -17,7 +17,7 @@ use crate::plan::{Search, Test, Work};
 use crate::result::LabResult;
 use crate::result::schema::{BreakpointResult, Limit, Probe};
 
-/// The reason why work gave no result.
+/// The reason why a scenario has no result.
 #[derive(Debug, thiserror::Error)]
 pub enum ExecuteError {
     #[error(transparent)]
@@ -58,8 +58,8 @@ pub fn execute(work: &Work, surroundings: &Surroundings) -> Result<LabResult, Ex
     }
 }
 
-/// Searches the highest rate that meets the targets. The result is that of the highest rate that met them, or of the
-/// last probe if none did. It contains every probe.
+/// Searches the highest rate that meets the targets. Returns the result of the highest rate that met them, or of the
+/// last probe if none did. The result contains every probe.
 fn breakpoint(options: &RunOptions, search: Search) -> Result<LabResult, LabError> {
     let mut searching = Searching::new(search);
     let mut best: Option<(u32, LabResult)> = None;
@@ -116,8 +116,8 @@ fn soak(options: &RunOptions) -> Result<LabResult, LabError> {
     Ok(result)
 }
 
-/// Chooses the next rate from the results so far. It goes upwards by a factor until a rate is missed, or downwards if
-/// the first is missed. Then it goes halfway between met and missed until they are close.
+/// Chooses the next rate from the results so far. The rate rises by a factor until one misses, or falls if the first
+/// one misses. Then the next rate is halfway between the last met and the first missed rate, until they are close.
 #[derive(Clone, Debug)]
 struct Searching {
     search: Search,
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn the_capacity_is_found_to_within_the_precision_wherever_it_lies() {
+    fn search_finds_the_capacity_within_its_precision() {
         for capacity in [3, 90, 499, 500, 501, 799, 800, 3_117, 250_000] {
             let usual = Search { probes_max: 60, ..Search::default() };
             let found = search(usual, capacity);
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn a_search_ends_at_its_bounds() {
+    fn search_ends_at_its_bounds() {
         let few = Search { probes_max: 3, ..Search::default() };
         let found = search(few, 1_000_000);
         assert_eq!(found.probes.len(), 3);
@@ -260,14 +260,14 @@ mod tests {
     }
 
     #[test]
-    fn a_generator_that_lagged_meets_nothing() {
+    fn lagging_generator_misses_the_rate() {
         let mut searching = Searching::new(Search::default());
         let lagged = || Validity::of(vec!["the load generator lagged its schedule".to_owned()]);
         assert!(!searching.note(500, &LabResult { validity: lagged(), ..result(true) }));
         assert!(searching.note(250, &result(true)));
         let found = searching.clone().finish();
         assert_eq!((found.highest_met_per_s, found.lowest_missed_per_s), (Some(250), Some(500)));
-        assert_eq!(found.limited_by, Some(Limit::Generator), "the hub may hold more");
+        assert_eq!(found.limited_by, Some(Limit::Generator), "the hub may handle more");
         assert_eq!((found.probes[0].met, found.probes[0].valid), (false, false));
         assert!(found.probes[0].reasons[0].contains("schedule"));
         // A lower rate that the hub misses is more informative than a higher one that the generator could not send.
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_at_which_the_generator_lagged_is_tried_once_more() {
+    fn rate_with_a_lagging_generator_is_tried_twice() {
         let mut searching = Searching::new(Search::default());
         assert!(!searching.note(500, &lagging()));
         assert_eq!(searching.next_rate(), Some(500));
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_probe_is_not_tried_once_more_and_nor_is_one_whose_audit_failed() {
+    fn last_probe_and_failed_audit_are_not_tried_twice() {
         let one = Search { probes_max: 1, ..Search::default() };
         let mut searching = Searching::new(one);
         assert!(!searching.note(500, &lagging()));
@@ -329,11 +329,11 @@ mod tests {
     }
 
     #[test]
-    fn an_audit_that_fails_is_the_hubs_fault() {
+    fn failed_audit_counts_against_the_hub() {
         let mut searching = Searching::new(Search::default());
         let mut failed = result(true);
         failed.audit.ok = false;
-        failed.validity = Validity::of(vec!["the audit does not hold: see its findings".to_owned()]);
+        failed.validity = Validity::of(vec!["the audit failed: see its findings".to_owned()]);
         assert!(!searching.note(500, &failed));
         assert_eq!(searching.finish().limited_by, Some(Limit::Target));
     }

@@ -26,11 +26,11 @@ use crate::suite::execute::execute;
 const AGAIN_MAX: Duration = Duration::from_secs(60);
 /// File of a disturbed result, in the directory of the run that replaced it.
 const DISTURBED: &str = "disturbed.json";
-/// Directory below a suite's for recorded streams, each of which is recorded once.
+/// Directory for recorded streams, below a suite's directory. Each stream is recorded once.
 const RECORDINGS: &str = "recordings";
 
-/// Runs everything into a directory and writes `suite.json` there. `tell` receives a line at the start of each run. A
-/// failed run does not end the others. Fails if the directory cannot be written.
+/// Runs everything into a directory and writes `suite.json` there. `tell` is called with a line at the start of each
+/// run. A failed run does not end the others. Fails if the directory cannot be written.
 pub fn run_suite(
     plan: &SuitePlan,
     out: &Path,
@@ -134,7 +134,8 @@ impl<'plan> Progress<'plan> {
                 None if !self.plan.finds_rates => {}
                 None => {
                     return Err(format!(
-                        "skipped: it is to run at {percent} % of the highest rate that holds, and no search before it found one"
+                        "skipped: it needs {percent} % of the highest rate that meets the targets, and no earlier search found \
+                         one"
                     ));
                 }
             }
@@ -142,7 +143,7 @@ impl<'plan> Progress<'plan> {
         Ok(work)
     }
 
-    /// Executes a point. A run at a part of a found rate is tried twice if it is disturbed, like the rates of a search.
+    /// Executes a point. A run at a part of a found rate is tried twice if it is disturbed, like a rate of a search.
     fn execute(
         &mut self,
         index: usize,
@@ -154,21 +155,21 @@ impl<'plan> Progress<'plan> {
         let run = || execute(&work, surroundings).map_err(|error| error.to_string());
         let result = if may_be_tried_twice(&work) {
             undisturbed(run, |findings| {
-                tell(&format!("{}, once more: {findings}", self.plan.points[index].directory()));
+                tell(&format!("{}, again: {findings}", self.plan.points[index].directory()));
                 set_aside(surroundings.out.as_deref());
             })
         } else {
             run()
         };
         if searches {
-            // An earlier search's rate is discarded too, because it may be of something else.
+            // The rate of an earlier search is discarded in any case, because it may belong to another load.
             let found = result.as_ref().ok().and_then(|result| result.breakpoint.as_ref());
             self.rate_per_s = found.and_then(|found| found.highest_met_per_s);
         }
         result
     }
 
-    /// Runs a point once more.
+    /// Runs a point again.
     fn turn(&mut self, index: usize, tell: &mut dyn FnMut(&str)) -> Turn {
         let point = &self.plan.points[index];
         self.made[index] += 1;
@@ -215,8 +216,9 @@ fn may_be_tried_twice(work: &Work) -> bool {
     }
 }
 
-/// Makes a run. If it is disturbed, makes another one that replaces it, because a second disturbance is not momentary.
-/// `again` receives the findings about the first run. The first result is used if the second run gives none.
+/// Executes a run. If it is disturbed, executes it again and returns the second result, because a second disturbance is
+/// not momentary. `again` is called with the findings about the first run. If the second run fails, the first result is
+/// returned.
 fn undisturbed(
     run: impl Fn() -> Result<LabResult, String>,
     again: impl FnOnce(&str),
@@ -229,7 +231,7 @@ fn undisturbed(
     run().or(Ok(first))
 }
 
-/// Keeps a result beside that of the run that replaces it.
+/// Keeps the first result beside the result that replaces it.
 fn set_aside(directory: Option<&Path>) {
     if let Some(directory) = directory {
         // The file only documents the first run. A failure to keep it must not lose the second one.

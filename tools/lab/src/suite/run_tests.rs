@@ -7,7 +7,7 @@ use crate::result::ScheduleResult;
 use crate::result::schema::{Thresholds, Validity};
 
 #[test]
-fn repetitions_become_one_and_a_bad_one_spoils_it() {
+fn repetitions_are_combined_with_all_findings() {
     let run = |throughput_per_s, findings: &[&str]| LabResult {
         throughput_per_s,
         validity: Validity::of(findings.iter().map(|text| (*text).to_owned()).collect()),
@@ -32,7 +32,7 @@ fn repetitions_become_one_and_a_bad_one_spoils_it() {
 }
 
 #[test]
-fn rates_are_parts_of_the_one_that_was_found() {
+fn rate_is_a_part_of_the_found_rate() {
     let text = "title = 'x'\n[load]\nshape = 'open'\nrate_per_s = 400\n\
                 [sweep]\n'load.percent_of_breakpoint' = [50, 200]";
     let mut plan = SuitePlan::of_scenario(&ScenarioFile::parse("x", text).unwrap());
@@ -51,12 +51,12 @@ fn rates_are_parts_of_the_one_that_was_found() {
     plan.finds_rates = true;
     assert_eq!(rates(&plan, Some(1_377)), [Ok(688), Ok(2_754)]);
     let [half, twice] = rates(&plan, None).map(Result::unwrap_err);
-    assert!(half.contains("at 50 % of the highest rate that holds"), "{half}");
+    assert!(half.contains("at 50 % of the highest rate"), "{half}");
     assert!(twice.starts_with("skipped: ") && twice.contains("200 %"), "{twice}");
 }
 
 #[test]
-fn a_run_that_was_disturbed_is_made_once_more_and_not_a_third_time() {
+fn disturbed_run_is_repeated_once() {
     let lagging = |throughput_per_s| LabResult {
         throughput_per_s,
         schedule: Some(ScheduleResult { lag_ms_p99: 12.0, valid: false, ..ScheduleResult::default() }),
@@ -88,7 +88,7 @@ fn a_run_that_was_disturbed_is_made_once_more_and_not_a_third_time() {
 }
 
 #[test]
-fn what_runs_at_a_part_of_a_rate_is_tried_twice_where_it_is_short() {
+fn short_run_at_a_part_of_a_rate_is_tried_twice() {
     let tried_twice = |scenario: ScenarioFile| {
         scenario.points().iter().map(|point| may_be_tried_twice(&point.work)).collect::<Vec<_>>()
     };
@@ -113,7 +113,7 @@ fn what_runs_at_a_part_of_a_rate_is_tried_twice_where_it_is_short() {
 }
 
 #[test]
-fn a_run_without_its_rate_is_skipped_and_told_and_what_an_earlier_suite_left_is_removed() {
+fn run_without_its_rate_is_skipped_and_old_results_are_removed() {
     let out = tempfile::tempdir().unwrap();
     let text = "title = 'x'\n[load]\nshape = 'open'\nrate_per_s = 400\npercent_of_breakpoint = 200";
     let mut plan = SuitePlan::of_scenario(&ScenarioFile::parse("x", text).unwrap());
@@ -132,11 +132,11 @@ fn a_run_without_its_rate_is_skipped_and_told_and_what_an_earlier_suite_left_is_
         serde_json::from_slice(&std::fs::read(out.path().join("suite.json")).unwrap()).unwrap();
     assert_eq!(written["left_out"][0]["scenario"], "y");
     assert!(written["took_s"].is_number() && written["began_at"].as_str() <= written["ended_at"].as_str());
-    assert!(written["failures"][0]["error"].as_str().unwrap().contains("no search before it found one"));
+    assert!(written["failures"][0]["error"].as_str().unwrap().contains("no earlier search found one"));
 }
 
 #[test]
-fn what_is_compared_with_a_base_is_run_beside_it_and_all_is_counted() {
+fn compared_run_takes_turns_with_its_base() {
     let text = "title = 'x'\nrepetitions = 2\n[[ablation]]\nname = 'a'\n[[ablation]]\nname = 'b'\n\
                 [[claim]]\ntext = 'c'\nablation = 'b'\nat_most_percent = 3";
     let mut plan = SuitePlan::of_scenario(&ScenarioFile::parse("x", text).unwrap());
@@ -148,7 +148,7 @@ fn what_is_compared_with_a_base_is_run_beside_it_and_all_is_counted() {
 }
 
 #[test]
-fn a_plan_has_every_point_with_a_directory_of_its_own() {
+fn plan_has_a_directory_for_each_point() {
     let scenario = ScenarioFile::named("journal-alone").unwrap();
     let plan = SuitePlan::of_scenario(&scenario);
     assert_eq!(plan.points.len(), 8);
@@ -165,7 +165,7 @@ fn a_plan_has_every_point_with_a_directory_of_its_own() {
 }
 
 #[test]
-fn what_several_scenarios_answer_is_asked_after_the_last_of_them() {
+fn shared_question_follows_its_last_scenario() {
     let text = "title = 'S'\n[[question]]\ntext = 'both'\nscenarios = ['transfers-users', 'lookups-8']\n\
                 [[question]]\ntext = 'second'\nscenarios = ['lookups-8']\n\
                 [[run]]\nscenario = 'transfers-users'\nquestion = 'one'\nset = { 'sweep.load.users' = [1, 2] }\n\
@@ -191,7 +191,7 @@ fn what_several_scenarios_answer_is_asked_after_the_last_of_them() {
             text.replace("['lookups-8']", "['soak']"),
             "s.toml:5: question.scenarios: this suite has no [[run]] of \"soak\"",
         ),
-        (text.replace("['lookups-8']", "[]"), "question.scenarios: name those that answer it"),
+        (text.replace("['lookups-8']", "[]"), "question.scenarios: name the scenarios that answer it"),
         (text.replace("text = 'second'", "words = 'second'"), "text is missing in [question]"),
     ] {
         let error = SuiteFile::parse("s.toml", &wrong, None).unwrap_err().to_string();
@@ -200,7 +200,7 @@ fn what_several_scenarios_answer_is_asked_after_the_last_of_them() {
 }
 
 #[test]
-fn what_an_earlier_run_recorded_is_forgotten() {
+fn recordings_of_an_earlier_run_are_removed() {
     let directory = tempfile::tempdir().unwrap();
     forget_recordings(directory.path()).unwrap();
     let (recordings, result) = (directory.path().join(RECORDINGS), directory.path().join("suite.json"));

@@ -72,7 +72,7 @@ struct Participant {
     endpoint: String,
     position: i128,
     deposit: i128,
-    /// In the second currency, in which there are no payments.
+    /// The position in the second currency, which has no payments.
     further_deposit: i128,
 }
 
@@ -109,7 +109,7 @@ impl Part {
         }
     }
 
-    /// The metric in which the parts of Mojaloop count such requests.
+    /// The metric that Mojaloop's services have for such requests.
     fn metric(family: &str, method: &Method) -> Option<&'static str> {
         match (family, method.as_str()) {
             ("parties", "GET") => Some("moja_als_ing_getPartiesByTypeAndID"),
@@ -127,7 +127,7 @@ struct ToyHub {
     vice: Vice,
     sinned: AtomicBool,
     books: Mutex<Books>,
-    /// Connections to the simulators of each run: those of one run all listen on one port.
+    /// Connections to the simulators of each run. The simulators of one run all listen on one port.
     pools: Mutex<Vec<(Origin, Arc<Pool>)>>,
 }
 

@@ -23,7 +23,7 @@ pub(super) struct Owner {
 
 /// The oracle has no space for another registration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the simulated oracle holds {PARTIES_MAX} parties, the most it can; use rules for more")]
+#[error("the simulated oracle holds its maximum of {PARTIES_MAX} parties; use rules for more")]
 pub struct OracleFull;
 
 type ByKey = HashMap<String, Vec<Owner>, foldhash::fast::RandomState>;
@@ -31,7 +31,7 @@ type ByKey = HashMap<String, Vec<Owner>, foldhash::fast::RandomState>;
 /// Owners by `Type/Identifier`, not encoded.
 pub(super) struct Directory {
     hasher: foldhash::fast::RandomState,
-    /// A party without owners was removed, although rules give it an owner.
+    /// A party without owners was removed, although rules assign an owner to it.
     registered: Box<[Mutex<ByKey>]>,
     count: AtomicUsize,
     /// By `Type/Prefix`.
@@ -115,7 +115,7 @@ impl Directory {
         Ok(true)
     }
 
-    /// Removes the owners of a party: all, or those with that sub-identifier. Returns false if there was none.
+    /// Removes all owners of a party, or only the owners with that sub-identifier. Returns false if there was none.
     pub fn remove(&self, key: &str, sub_id: Option<&str>) -> Result<bool, OracleFull> {
         let mut shard = self.shard(key);
         let by_rule = !self.by_rule(key).is_empty();
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_prefix_counts() {
+    fn longest_prefix_applies() {
         let directory = directory();
         for (key, expected) in [
             ("MSISDN/26097", &["general"][..]),
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn registrations_go_before_rules_and_can_be_changed_and_removed() {
+    fn registration_overrides_rules_and_can_be_changed_and_removed() {
         let directory = directory();
         let key = "MSISDN/26097";
         assert_eq!(directory.register(key, owner("bluebank", None)), Ok(true));
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn parties_by_rule_can_be_changed_and_removed_too() {
+    fn party_by_rule_can_be_changed_and_removed() {
         let directory = directory();
         assert_eq!(directory.remove("MSISDN/271", None), Ok(true));
         assert_eq!(names(&directory, "MSISDN/271"), [""; 0]);

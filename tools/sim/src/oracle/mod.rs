@@ -1,9 +1,10 @@
 //! A simulated oracle: an external party directory that hubs query for the owner of an identifier, with faults on
 //! demand.
 //!
-//! It has the interface that Mojaloop hubs expect: `GET`, `POST`, `PUT` and `DELETE` of `/participants/{Type}/{ID}` and
-//! `POST /participants` for batches, below any base path. Owners follow from rules (a prefix of identifiers belongs to
-//! a DFSP), so that millions of parties need no memory. Registrations take precedence over the rules.
+//! The oracle has the interface that Mojaloop hubs expect: `GET`, `POST`, `PUT` and `DELETE` of
+//! `/participants/{Type}/{ID}` and `POST /participants` for batches, below any base path. Owners follow from rules (a
+//! prefix of identifiers belongs to a DFSP), so that millions of parties need no memory. Registrations take precedence
+//! over the rules.
 //!
 //! `GET /_sim/oracle` shows settings and counters, `PUT /_sim/oracle` replaces the settings, `GET /health` answers 200.
 
@@ -38,6 +39,7 @@ pub struct OracleRule {
     pub currency: Option<Currency>,
 }
 
+/// The configuration of a simulated oracle.
 #[derive(Clone, Debug)]
 pub struct OracleConfig {
     pub listen: SocketAddr,
@@ -66,6 +68,7 @@ impl OracleConfig {
     }
 }
 
+/// An oracle that cannot start or change.
 #[derive(Debug, thiserror::Error)]
 pub enum OracleError {
     #[error(transparent)]

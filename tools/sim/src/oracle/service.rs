@@ -183,7 +183,7 @@ impl OracleService {
                     error(
                         StatusCode::BAD_REQUEST,
                         ErrorCode::MALFORMED_SYNTAX,
-                        "no fspId, or another bad member",
+                        "fspId is missing, or another member is not valid",
                     )
                 }
             },
@@ -240,7 +240,11 @@ impl OracleService {
         let batch = serde_json::from_slice::<Batch>(body).ok();
         let Some(batch) = batch.filter(|batch| batch.party_list.len() <= BATCH_PARTIES_MAX) else {
             count(&self.shared.counters.unreadable);
-            return error(StatusCode::BAD_REQUEST, ErrorCode::MALFORMED_SYNTAX, "no batch of at most 10000");
+            return error(
+                StatusCode::BAD_REQUEST,
+                ErrorCode::MALFORMED_SYNTAX,
+                "not a batch of at most 10000",
+            );
         };
         let entry = |party: &PartyIdInfo| match self.batch_entry(party, batch.currency.as_deref()) {
             Ok(()) => json!({ "partyId": party }),

@@ -61,7 +61,7 @@ fn to(dfsp: &str, originator: &Originator, number: u64, error: &str) -> (Method,
 }
 
 #[tokio::test]
-async fn each_item_of_a_bulk_is_booked_on_both_sides() {
+async fn items_of_a_bulk_transfer_are_booked_on_both_sides() {
     let (world, originator) = world(DfspSettings::default());
     for number in 0..3 {
         assert_eq!(send(&world, &originator, number, PATIENCE).await, Some(Outcome::Committed));
@@ -87,7 +87,7 @@ async fn each_item_of_a_bulk_is_booked_on_both_sides() {
 }
 
 #[tokio::test]
-async fn payees_answer_late_twice_in_part_wrongly_and_never() {
+async fn faults_of_a_payee_affect_bulk_transfers() {
     let plain = DfspSettings::default();
     let (world, originator) = world(plain);
     let short = Duration::from_millis(50);
@@ -107,7 +107,7 @@ async fn payees_answer_late_twice_in_part_wrongly_and_never() {
     assert_eq!(
         world.simulator.counters().wrong_fulfilments_received,
         ITEMS,
-        "nobody between them has looked"
+        "no hub between them verifies it"
     );
     all(DfspSettings { duplicate_per_mille: 1000, ..plain });
     assert_eq!(send(&world, &originator, 5, PATIENCE).await, Some(Outcome::Committed));
@@ -119,7 +119,7 @@ async fn payees_answer_late_twice_in_part_wrongly_and_never() {
 }
 
 #[tokio::test]
-async fn what_a_hub_may_not_say_of_a_bulk_is_a_contradiction() {
+async fn forbidden_callback_about_a_bulk_transfer_is_a_contradiction() {
     let (world, originator) = world(DfspSettings { drop_per_mille: 1000, ..DfspSettings::default() });
     let whole = |number| (0..ITEMS).map(|place| fulfilled(&originator, number, place)).collect::<Vec<_>>();
     let with = |number, place: usize, result: Value| {
@@ -168,7 +168,7 @@ async fn what_a_hub_may_not_say_of_a_bulk_is_a_contradiction() {
 }
 
 #[tokio::test]
-async fn an_error_ends_every_item_for_the_payer_and_none_for_the_payee() {
+async fn error_ends_all_items_only_for_the_payer() {
     let (world, originator) = world(DfspSettings { drop_per_mille: 1000, ..DfspSettings::default() });
     let error = |code: &str| json!({"errorInformation": {"errorCode": code}}).to_string();
     assert_eq!(send(&world, &originator, 1, Duration::ZERO).await, None);

@@ -51,7 +51,7 @@ fn owes(world: &World, dfsp: usize, currency: &str) -> (i128, i128) {
 }
 
 #[tokio::test]
-async fn a_conversion_is_booked_on_both_sides_with_its_transfer() {
+async fn fx_transfer_is_booked_on_both_sides_with_its_transfer() {
     let (world, originator) = conversion_world(DfspSettings::default());
     for number in 0..5 {
         assert_eq!(convert(&world, &originator, number, PATIENCE).await, Some(true));
@@ -78,7 +78,7 @@ async fn a_conversion_is_booked_on_both_sides_with_its_transfer() {
 }
 
 #[tokio::test]
-async fn fxps_answer_late_twice_wrong_and_never() {
+async fn faults_of_an_fxp_affect_fx_transfers() {
     let plain = DfspSettings::default();
     let (world, originator) = conversion_world(plain);
     let short = Duration::from_millis(50);
@@ -90,7 +90,7 @@ async fn fxps_answer_late_twice_wrong_and_never() {
     assert_eq!(world.simulator.counters().wrong_fulfilments_received, 0);
     all(DfspSettings { wrong_fulfilment_per_mille: 1000, ..plain });
     assert_eq!(convert(&world, &originator, 3, PATIENCE).await, Some(true));
-    assert_eq!(world.simulator.counters().wrong_fulfilments_received, 1, "nobody between them has looked");
+    assert_eq!(world.simulator.counters().wrong_fulfilments_received, 1, "no hub between them verifies it");
     all(DfspSettings { duplicate_per_mille: 1000, ..plain });
     assert_eq!(convert(&world, &originator, 4, PATIENCE).await, Some(true));
     world.until("the second answer", |sim| sim.counters().callbacks_informative == 1).await;
@@ -103,11 +103,11 @@ async fn fxps_answer_late_twice_wrong_and_never() {
 }
 
 #[tokio::test]
-async fn a_conversion_that_does_not_end_as_its_transfer_is_a_contradiction() {
+async fn fx_transfer_with_another_outcome_than_its_transfer_is_a_contradiction() {
     let (world, originator) = conversion_world(DfspSettings::default());
     for (number, said, contradictions) in [
         (1, r#"{"conversionState":"COMMITTED"}"#, 0),
-        // The transfer is committed, and its FXP is told that its FX transfer was aborted.
+        // The transfer is committed, and its FXP receives the message that its FX transfer was aborted.
         (2, r#"{"conversionState":"ABORTED"}"#, 1),
     ] {
         assert_eq!(convert(&world, &originator, number, PATIENCE).await, Some(true));
@@ -135,7 +135,7 @@ fn selling(fxp: DfspSettings) -> World {
 }
 
 #[tokio::test]
-async fn a_payee_sells_what_it_is_paid_before_it_fulfils() {
+async fn payee_sells_the_amount_before_it_fulfils() {
     let world = selling(DfspSettings::default());
     let sent = world.send(0..1).await.remove(0).unwrap();
     // The transfer and the FX transfer wait for the hub's notification.
@@ -152,7 +152,7 @@ async fn a_payee_sells_what_it_is_paid_before_it_fulfils() {
 }
 
 #[tokio::test]
-async fn a_payee_whose_fxp_declines_declines_the_transfer() {
+async fn payee_with_a_declining_fxp_declines_the_transfer() {
     let world = selling(DfspSettings { abort_per_mille: 1000, ..DfspSettings::default() });
     assert_eq!(world.outcomes(3).await, vec![Outcome::Aborted; 3]);
     assert_eq!(world.simulator.transfer_counts().sales_open, 0);

@@ -57,7 +57,7 @@ impl Watched {
 }
 
 #[tokio::test]
-async fn answers_say_when_they_left_only_where_that_is_measured() {
+async fn answers_carry_their_time_only_if_measured() {
     for (metrics, tracestate, is_stamped) in [
         (false, Some(OF_SCRIPT), false),
         (true, Some(OF_SCRIPT), true),
@@ -83,7 +83,7 @@ async fn answers_say_when_they_left_only_where_that_is_measured() {
 }
 
 #[tokio::test]
-async fn what_a_payee_is_told_ends_no_exchange() {
+async fn callback_to_a_payee_ends_no_exchange() {
     let world = Watched::measured(true);
     world.prepare_traced(IDS[0], Some(OF_SCRIPT)).await;
     world.until("cbs_tx_cb_perf", "transfers_end2end", 1).await;
@@ -107,7 +107,7 @@ async fn what_a_payee_is_told_ends_no_exchange() {
 }
 
 #[tokio::test]
-async fn lookups_and_quotes_are_measured_too() {
+async fn lookups_and_quotes_are_measured() {
     let world = Watched::measured(true);
     let quote = json!({"quoteId": IDS[0], "transactionId": IDS[1], "amountType": "SEND",
         "amount": {"amount": "2", "currency": "XXX"},

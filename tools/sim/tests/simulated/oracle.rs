@@ -63,7 +63,7 @@ impl World {
 }
 
 #[tokio::test]
-async fn rules_give_parties_their_dfsp_without_registration() {
+async fn rule_assigns_a_dfsp_without_registration() {
     let world = World::new(OracleSettings::default());
     for (dfsp, number, owners) in [
         (0, 0, json!([{"fspId": "dfsp-1"}])),
@@ -134,7 +134,7 @@ async fn batches_are_registered_entry_by_entry() {
 }
 
 #[tokio::test]
-async fn requests_that_make_no_sense_are_refused() {
+async fn invalid_requests_are_rejected() {
     let world = World::new(OracleSettings::default());
     for (method, path, body, expected) in [
         (Method::POST, "/participants/MSISDN/1", "{}", 400),
@@ -154,7 +154,7 @@ async fn requests_that_make_no_sense_are_refused() {
 }
 
 #[tokio::test]
-async fn every_fault_shows() {
+async fn each_fault_of_an_oracle_has_its_effect() {
     let plain = OracleSettings::default();
     let world = World::new(plain);
     let path = format!("/participants/{}", party_of(0, 1));

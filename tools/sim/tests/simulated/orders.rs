@@ -38,7 +38,7 @@ fn payment(to: &str, amount: &str) -> Value {
 const OF_DFSP_2: &str = "260001000000007";
 
 #[tokio::test]
-async fn a_payment_is_answered_when_the_money_has_moved() {
+async fn payment_is_answered_after_the_money_moved() {
     let world = World::new(DfspSettings { fee_per_mille: 40, ..DfspSettings::default() });
     for (amount_type, moved, received) in [("SEND", "12.5", "12"), ("RECEIVE", "13", "12.5")] {
         let mut ordered = payment(OF_DFSP_2, "12.5");
@@ -62,7 +62,7 @@ async fn a_payment_is_answered_when_the_money_has_moved() {
 }
 
 #[tokio::test]
-async fn a_payment_that_fails_names_phase_and_error() {
+async fn failed_payment_names_phase_and_error() {
     let plain = DfspSettings::default();
     let refusing = DfspSettings { http_error_per_mille: 1000, http_error_status: 418, ..plain };
     for (settings, to, phase, code, description) in [
@@ -96,7 +96,7 @@ async fn a_payment_that_fails_names_phase_and_error() {
 }
 
 #[tokio::test]
-async fn every_phase_can_fail() {
+async fn order_fails_in_each_phase() {
     // Seed 1 affects the quotes and the transfers of different orders.
     let world = World::new(DfspSettings { abort_per_mille: 300, ..DfspSettings::default() });
     let mut seen = std::collections::BTreeMap::new();
@@ -119,7 +119,7 @@ async fn every_phase_can_fail() {
 }
 
 #[tokio::test]
-async fn orders_that_cannot_be_read_send_nothing() {
+async fn invalid_order_sends_nothing() {
     let world = World::new(DfspSettings::default());
     let change = |name: &str, value: Value| {
         let mut order = payment(OF_DFSP_2, "1");
@@ -134,7 +134,7 @@ async fn orders_that_cannot_be_read_send_nothing() {
         ("/dfsp-1/payments", change("amount", json!(1)), "expected a string"),
         ("/dfsp-1/payments", change("amount", json!("0")), "amount must be a positive decimal"),
         ("/dfsp-1/payments", change("amount", json!("1.23456")), "amount must be a positive decimal"),
-        ("/dfsp-1/payments", change("currency", json!("kes")), "kes is no ISO 4217 code"),
+        ("/dfsp-1/payments", change("currency", json!("kes")), "kes is not an ISO 4217 code"),
         (
             "/dfsp-1/payments",
             change("to", json!({"idType": "MSISDN", "idValue": ""})),
@@ -206,7 +206,7 @@ impl Service for Hub {
 }
 
 #[tokio::test]
-async fn a_registered_party_is_known_to_the_hub_and_to_its_dfsp() {
+async fn registered_party_is_known_to_the_hub_and_to_its_dfsp() {
     let workers = Workers::start(1, "test").unwrap();
     let (got, mut seen) = mpsc::channel(100);
     let hub = Arc::new(Hub { dfsps: OnceLock::new(), got });

@@ -69,7 +69,7 @@ async fn payments_go_through_all_phases_and_move_the_quoted_amount() {
 }
 
 #[tokio::test]
-async fn payers_book_what_the_quote_says() {
+async fn payer_books_the_quoted_amount() {
     let world = World::new(DfspSettings { fee_per_mille: 40, ..DfspSettings::default() });
     let receive = PaymentOptions { amount_type: AmountType::Receive, ..payments(PATIENCE) };
     let terms = quote(&world, receive, 1).await.result.unwrap();
@@ -81,7 +81,7 @@ async fn payers_book_what_the_quote_says() {
 }
 
 #[tokio::test]
-async fn parties_of_others_are_not_found() {
+async fn lookup_of_another_dfsps_party_fails() {
     let world = World::new(DfspSettings::default());
     let not_found = Err(ExchangeError::Code(ErrorCode::PARTY_NOT_FOUND));
     let alias =
@@ -103,7 +103,7 @@ async fn parties_of_others_are_not_found() {
 }
 
 #[tokio::test]
-async fn several_lookups_of_one_party_are_all_answered() {
+async fn simultaneous_lookups_of_one_party_are_answered() {
     let world = World::new(DfspSettings { delay_ms: 5, ..DfspSettings::default() });
     let originator = originator(&world, PaymentOptions { parties_per_dfsp: 1, ..payments(PATIENCE) });
     let mut awaited = Vec::new();
@@ -120,7 +120,7 @@ async fn several_lookups_of_one_party_are_all_answered() {
 }
 
 #[tokio::test]
-async fn errors_end_a_payment_in_the_phase_that_had_them() {
+async fn error_ends_a_payment_in_its_phase() {
     for (settings, expected) in [
         (
             DfspSettings { abort_per_mille: 1000, ..DfspSettings::default() },
@@ -145,7 +145,7 @@ async fn errors_end_a_payment_in_the_phase_that_had_them() {
 }
 
 #[tokio::test]
-async fn every_phase_reports_the_error_of_its_callback() {
+async fn phase_reports_the_error_of_its_callback() {
     // Seed 1 affects the quotes and the transfers of different numbers.
     let world = World::new(DfspSettings { abort_per_mille: 300, ..DfspSettings::default() });
     let (mut seen, mut went_through) = (std::collections::BTreeSet::new(), 0);
@@ -174,7 +174,7 @@ async fn every_phase_reports_the_error_of_its_callback() {
 }
 
 #[tokio::test]
-async fn quotes_suffer_the_faults_of_their_payee() {
+async fn faults_of_a_payee_affect_quotes() {
     let plain = DfspSettings::default();
     for (settings, error) in [
         (
@@ -199,7 +199,7 @@ async fn quotes_suffer_the_faults_of_their_payee() {
 }
 
 #[tokio::test]
-async fn a_wrong_fulfilment_of_a_quoted_transfer_is_noticed() {
+async fn wrong_fulfilment_of_a_quoted_transfer_is_found() {
     let world = World::new(DfspSettings { wrong_fulfilment_per_mille: 1000, ..DfspSettings::default() });
     assert_eq!(pay(&world, payments(PATIENCE), 1).await.result, Ok(()));
     assert_eq!(world.simulator.counters().wrong_fulfilments_received, 1);
@@ -207,7 +207,7 @@ async fn a_wrong_fulfilment_of_a_quoted_transfer_is_noticed() {
 }
 
 #[tokio::test]
-async fn a_number_pays_once() {
+async fn payment_number_pays_once() {
     let world = World::new(DfspSettings::default());
     assert_eq!(pay(&world, payments(PATIENCE), 4).await.result, Ok(()));
     let again = pay(&world, payments(PATIENCE), 4).await;
@@ -216,7 +216,7 @@ async fn a_number_pays_once() {
 }
 
 #[tokio::test]
-async fn a_watcher_sees_causes_before_what_they_cause() {
+async fn watcher_sees_messages_in_causal_order() {
     let (watch, mut seen) = tokio::sync::mpsc::channel(100);
     let world = World::with(DfspSettings::default(), |config| config.watch = Some(watch));
     assert_eq!(pay(&world, payments(PATIENCE), 1).await.result, Ok(()));
@@ -298,7 +298,7 @@ fn quote_json() -> serde_json::Value {
 }
 
 #[tokio::test]
-async fn quotes_of_all_kinds_can_be_asked_for_again() {
+async fn repeated_query_of_a_quote_is_answered() {
     let mut asking = Asking::new();
     let null = serde_json::Value::Null;
     for (family, code) in [("quotes", "3205"), ("bulkQuotes", "3209"), ("fxQuotes", "3205")] {
@@ -360,7 +360,7 @@ async fn transaction_requests_and_authorizations_are_answered() {
 }
 
 #[tokio::test]
-async fn questions_that_cannot_be_understood_are_refused() {
+async fn malformed_requests_are_rejected() {
     let mut asking = Asking::new();
     for (method, path, body) in [
         (Method::POST, "quotes", serde_json::json!({"quoteId": ID})),

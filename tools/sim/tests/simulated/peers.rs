@@ -6,7 +6,7 @@ use upesi_sim::{DfspSettings, Flavour, OriginateError, Originator, OriginatorOpt
 use crate::common::{PATIENCE, World, options};
 
 #[tokio::test]
-async fn well_behaved_dfsps_commit_everything_and_agree() {
+async fn well_behaved_dfsps_commit_all_transfers_and_agree() {
     let world = World::new(DfspSettings::default());
     assert_eq!(world.outcomes(200).await, vec![Outcome::Committed; 200]);
     world
@@ -22,7 +22,7 @@ async fn well_behaved_dfsps_commit_everything_and_agree() {
 }
 
 #[tokio::test]
-async fn a_number_is_originated_once() {
+async fn transfer_number_is_originated_once() {
     let world = World::new(DfspSettings::default());
     world.send(5..6).await.pop().unwrap().unwrap();
     let again = world.send(5..6).await.pop().unwrap();
@@ -85,7 +85,7 @@ async fn prepares_sent_twice_are_one_transfer() {
 }
 
 #[tokio::test]
-async fn wrong_fulfilments_are_noticed_by_the_payer_and_not_booked_by_the_payee() {
+async fn wrong_fulfilment_is_found_by_the_payer_and_not_booked_by_the_payee() {
     let world = World::new(DfspSettings { wrong_fulfilment_per_mille: 1000, ..DfspSettings::default() });
     // Without a hub, nothing stops them on the way.
     assert_eq!(world.outcomes(10).await.len(), 10);
@@ -111,7 +111,7 @@ async fn http_errors_are_answered_with_the_set_status_and_change_nothing() {
 }
 
 #[tokio::test]
-async fn a_resent_post_gets_through_a_payee_that_fails_half_the_time() {
+async fn resent_post_reaches_a_payee_that_fails_half_the_time() {
     let settings = DfspSettings { http_error_per_mille: 500, ..DfspSettings::default() };
     let world = World::new(settings);
     let patient = Originator::new(&world.simulator, OriginatorOptions { resends_max: 30, ..options() });
@@ -140,7 +140,7 @@ async fn delayed_and_slow_payees_still_commit() {
 }
 
 #[tokio::test]
-async fn a_payee_that_says_reserved_waits_for_the_hub() {
+async fn payee_that_answers_reserved_waits_for_the_hub() {
     let settings = DfspSettings { flavour: Flavour::Reserved, ..DfspSettings::default() };
     let world = World::new(settings);
     for pending in world.send(0..5).await {

@@ -58,7 +58,7 @@ impl Watched {
 }
 
 #[tokio::test]
-async fn load_scripts_hear_of_their_callback_over_a_web_socket() {
+async fn load_script_is_notified_of_its_callback_over_a_web_socket() {
     for (condition, text) in [(KNOWN_CONDITION, "SUCCESS_CALLBACK_RECEIVED"), (ID, "ERROR_CALLBACK_RECEIVED")]
     {
         let mut world = Watched::new();
@@ -80,7 +80,7 @@ async fn load_scripts_hear_of_their_callback_over_a_web_socket() {
 }
 
 #[tokio::test]
-async fn load_scripts_hear_of_parties_quotes_and_conversions_too() {
+async fn load_script_is_notified_of_parties_quotes_and_fx_transfers() {
     let world = Watched::new();
     let party = "parties/ACCOUNT_ID/19012345002";
     let quote = json!({"quoteId": ID, "transactionId": ID, "amountType": "SEND", "amount": {"amount": "2", "currency": "XXX"},
@@ -120,7 +120,7 @@ async fn load_scripts_hear_of_parties_quotes_and_conversions_too() {
 }
 
 #[tokio::test]
-async fn a_payee_books_a_reserved_transfer_when_the_hub_patches_it() {
+async fn payee_books_a_reserved_transfer_after_the_hubs_patch() {
     for (patch, paid, contradictions) in [("COMMITTED", 20_000, 0), ("ABORTED", 0, 0)] {
         let mut world = Watched::new();
         world.send(Method::PUT, "/_sim/dfsps/dfsp-2", &json!({"flavour": "RESERVED"})).await;
@@ -150,7 +150,7 @@ async fn a_payee_books_a_reserved_transfer_when_the_hub_patches_it() {
 }
 
 #[tokio::test]
-async fn unknown_transfers_and_paths_are_noticed() {
+async fn unknown_transfers_and_paths_are_counted() {
     let world = Watched::new();
     let committed = json!({"transferState": "COMMITTED"});
     let path = format!("/dfsp-1/transfers/{ID}");
@@ -170,7 +170,7 @@ async fn unknown_transfers_and_paths_are_noticed() {
 
 /// A payee that rejected a prepare may be notified that it has expired, and of nothing else about it.
 #[tokio::test]
-async fn the_end_of_a_refused_prepare_is_no_surprise() {
+async fn expiry_of_a_rejected_prepare_is_expected() {
     let world = Watched::new();
     let other = ID.replace("5b1c", "6b1c");
     let expired = json!({"errorInformation": {"errorCode": "3303", "errorDescription": "expired"}});

@@ -36,7 +36,7 @@ fn speaking(trial: &Trial, protocols: Protocols) -> SimSecurity {
 }
 
 #[tokio::test]
-async fn they_pay_each_other_by_mutual_tls_with_signatures_of_their_own() {
+async fn dfsps_pay_by_mutual_tls_with_their_own_signatures() {
     let directory = TempDir::new().unwrap();
     let trial = trial(directory.path());
     let world = World::with(DfspSettings::default(), |config| config.security = secured(&trial));
@@ -58,7 +58,7 @@ async fn they_pay_each_other_by_mutual_tls_with_signatures_of_their_own() {
 }
 
 #[tokio::test]
-async fn they_speak_http_2_where_they_are_told_to() {
+async fn dfsps_use_http_2_if_configured() {
     let directory = TempDir::new().unwrap();
     let trial = trial(directory.path());
     for (protocols, is_shared) in [(Protocols::Http1, false), (Protocols::Http2AndHttp1, true)] {
@@ -77,7 +77,7 @@ async fn they_speak_http_2_where_they_are_told_to() {
 }
 
 #[tokio::test]
-async fn signatures_made_ahead_are_those_of_the_messages_that_leave() {
+async fn signatures_made_ahead_fit_the_sent_messages() {
     let directory = TempDir::new().unwrap();
     let trial = trial(directory.path());
     let world = World::with(DfspSettings::default(), |config| config.security = secured(&trial));
@@ -92,7 +92,7 @@ async fn signatures_made_ahead_are_those_of_the_messages_that_leave() {
 
 /// As an adapter with strict checks does. The message has no effect.
 #[tokio::test]
-async fn a_message_without_a_header_of_the_api_is_refused_and_counted() {
+async fn message_without_a_required_header_is_rejected_and_counted() {
     let world = Watched::new();
     let body = prepare_of(ID, KNOWN_CONDITION);
     let path = "/dfsp-2/transfers";
@@ -109,7 +109,7 @@ async fn a_message_without_a_header_of_the_api_is_refused_and_counted() {
 }
 
 #[tokio::test]
-async fn what_is_not_its_senders_is_refused_and_not_taken_in() {
+async fn message_without_its_senders_signature_is_rejected_without_effect() {
     let directory = TempDir::new().unwrap();
     let trial = trial(directory.path());
     let mut swapped = secured(&trial);
@@ -135,7 +135,7 @@ async fn what_is_not_its_senders_is_refused_and_not_taken_in() {
 }
 
 #[test]
-fn keys_of_other_dfsps_are_named() {
+fn keys_of_other_dfsps_are_rejected_by_name() {
     let directory = TempDir::new().unwrap();
     let trial = trial(directory.path());
     let other = FspId::parse("dfsp-3").unwrap();

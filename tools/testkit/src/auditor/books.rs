@@ -340,7 +340,7 @@ impl Books {
     /// Removes a reserved transfer from the books. A second end is a finding.
     fn end(&mut self, id: TransferId, standing: Standing, findings: &mut Findings) -> Option<Entry> {
         let Some(entry) = self.transfers.get_mut(&id.to_bytes()) else {
-            findings.add(format!("I5: {id} ends and was never prepared"));
+            findings.add(format!("I5: {id} ends, but it was never prepared"));
             return None;
         };
         if entry.standing != Standing::Reserved {
@@ -433,14 +433,15 @@ impl Books {
             findings.add(format!("I6: record {seq} settles callback {key:?}, which is not owed"));
         }
         if !outside.is_delivered(key) {
-            findings.add(format!("I6: callback {key:?} is recorded as delivered and nobody has taken it"));
+            findings
+                .add(format!("I6: callback {key:?} is recorded as delivered, but no DFSP has accepted it"));
         }
     }
 
     fn set_parked(&mut self, key: CallbackKey, parked: bool, findings: &mut Findings) {
         match self.owed.get_mut(&key) {
             Some(is_parked) => *is_parked = parked,
-            None => findings.add(format!("I6: callback {key:?} is parked or recalled and not owed")),
+            None => findings.add(format!("I6: callback {key:?} is parked or recalled, but it is not owed")),
         }
     }
 
@@ -472,7 +473,7 @@ impl Books {
         }
         if ledger.live_conversions_len() != self.live_conversions() {
             let (theirs, mine) = (ledger.live_conversions_len(), self.live_conversions());
-            findings.add(format!("I5: {theirs} conversions are live, not {mine}"));
+            findings.add(format!("I5: {theirs} FX transfers are live, not {mine}"));
         }
         self.compare_bulks(ledger, findings);
         self.settling.compare(ledger, self, findings);
@@ -511,7 +512,7 @@ impl Accounts for Books {
     }
 }
 
-/// Checks that every party to which a callback is due is owed one.
+/// Checks that a callback is owed to every party that must be notified.
 fn check_told(id: TransferId, entry: &Entry, both: bool, callbacks: &[Callback], findings: &mut Findings) {
     let parties = [Some(entry.payer), both.then_some(entry.payee)];
     for party in parties.into_iter().flatten() {
@@ -520,7 +521,7 @@ fn check_told(id: TransferId, entry: &Entry, both: bool, callbacks: &[Callback],
         };
         let count = callbacks.iter().filter(is_told).count();
         if count == 0 {
-            findings.add(format!("I6: {id} ends and participant {party} is not told"));
+            findings.add(format!("I6: {id} ends, but participant {party} is not notified"));
         }
     }
 }

@@ -29,7 +29,7 @@ const FINDINGS_MAX: usize = 20;
 /// Maximum offset of a recorded time: the clock's offset at a start, and small steps that the hub follows.
 const TIME_OFF_MS: i64 = 60_000;
 
-/// Findings, in sentences for people.
+/// Findings, in sentences.
 #[derive(Debug, Default)]
 pub(crate) struct Findings(pub(crate) Vec<String>);
 
@@ -48,7 +48,7 @@ pub(crate) struct Auditor {
     /// True time; set if the hub's time began with a clock that was about right.
     pub(crate) true_now: Option<Timestamp>,
     books: Books,
-    /// The auditor of `upesi audit`, which must report nothing either.
+    /// The auditor of `upesi audit`. It must have no findings either.
     offline: StepAudit,
     records: Option<Follow>,
     /// Whether a durable record could not be read, which is a finding. The books lack it and all later records.
@@ -91,7 +91,7 @@ impl Auditor {
         }
     }
 
-    /// Notes that the process has ended: its successor writes other files.
+    /// Notes that the process has ended: the next process writes other files.
     pub(crate) fn process_ended(&mut self) {
         self.is_stuck = false;
         self.true_now = None;
@@ -103,8 +103,8 @@ impl Auditor {
         self.books.last_seq()
     }
 
-    /// The finding if this request were acknowledged now and nothing else happened, because the journal waits for such
-    /// a request.
+    /// The finding that an acknowledgement of this request would cause now, because the journal still waits for such a
+    /// request.
     pub(crate) fn awaits(&self, seen: &Seen) -> Option<String> {
         match seen {
             Seen::Put { id, by, good: true, .. } if self.books.is_waiting_for(*id, *by) => Some(format!(
@@ -112,12 +112,15 @@ impl Auditor {
             )),
             Seen::PutConversion { id, by, good: true, .. } if self.books.is_waiting_for_fxp(*id, *by) => {
                 Some(format!(
-                    "I2: the FXP's PUT for conversion {id} is acknowledged, but the conversion still waits for it"
+                    "I2: the FXP's PUT for FX transfer {id} is acknowledged, but the FX transfer still \
+                     waits for it"
                 ))
             }
             Seen::PutBulk(sent) if sent.is_right && self.books.is_waiting_for_answer(sent.bulk, sent.by) => {
                 let id = sent.bulk;
-                Some(format!("I2: an answer to bulk {id} is acknowledged, but the bulk still waits"))
+                Some(format!(
+                    "I2: an answer to bulk transfer {id} is acknowledged, but the bulk transfer still waits"
+                ))
             }
             _ => None,
         }
@@ -126,7 +129,7 @@ impl Auditor {
     /// Handles a successful answer that leaves the hub. `was_awaited` says whether the journal waited for the request
     /// when it arrived.
     pub(crate) fn acknowledged(&mut self, seen: &Seen, was_awaited: bool) {
-        // The books could not be read further, so they do not show what the journal lacks.
+        // The auditor could not read all records, so its books do not show all records of the journal.
         if self.is_stuck {
             return;
         }
@@ -138,29 +141,31 @@ impl Auditor {
                 self.outside.acknowledged.insert(id.to_bytes(), *id);
                 // A transfer that was removed in the meantime existed when its request came again.
                 if !(self.books.knows(*id) || self.books.has_left(*id) || self.books.is_claimed(*id)) {
-                    self.findings.add(format!("I2: transfer {id} is acknowledged and not in the journal"));
+                    self.findings.add(format!("I2: transfer {id} is acknowledged, but not in the journal"));
                 }
             }
             Seen::Convert { id, .. } if !self.books.knows_conversion(*id) => {
-                self.findings.add(format!("I2: conversion {id} is acknowledged and not in the journal"));
+                self.findings.add(format!("I2: FX transfer {id} is acknowledged, but not in the journal"));
             }
             Seen::Convert { id, .. } => {
                 self.outside.acknowledged_conversions.insert(id.to_bytes(), *id);
             }
             Seen::Bulk(bulk) if !self.books.knows_bulk(bulk.spec.id) => {
-                self.findings
-                    .add(format!("I2: bulk {} is acknowledged and not in the journal", bulk.spec.id));
+                self.findings.add(format!(
+                    "I2: bulk transfer {} is acknowledged, but not in the journal",
+                    bulk.spec.id
+                ));
             }
             Seen::Bulk(bulk) => {
                 self.outside.acknowledged_bulks.insert(bulk.spec.id.to_bytes(), bulk.spec.id);
             }
-            Seen::Invalid => self.findings.add("what no hub may take is acknowledged".to_owned()),
+            Seen::Invalid => self.findings.add("a request that no hub may accept is acknowledged".to_owned()),
             Seen::Put { .. } | Seen::PutConversion { .. } | Seen::PutBulk(_) | Seen::Get | Seen::Other => {}
         }
     }
 
-    /// Checks a callback that leaves the hub: its bytes are those of the DFSP that sent them, and the same each time.
-    /// If several nodes deliver callbacks, another node may still hold a callback that was delivered.
+    /// Checks a callback that leaves the hub: its bytes equal the bytes that the named DFSP sent, and they are the same
+    /// each time. If several nodes deliver callbacks, another node may still hold a callback that was delivered.
     pub(crate) fn callback_left(&mut self, key: CallbackKey, to: usize, request: &Request, nodes: u32) {
         if self.is_stuck {
             return;
@@ -203,20 +208,20 @@ impl Auditor {
             let is_claimed = || ledger.bulk_of(*id).is_some();
             if ledger.transfer(*id).is_none() && !is_archived() && !self.books.has_left(*id) && !is_claimed()
             {
-                self.findings.add(format!("I2: transfer {id} was acknowledged and is lost"));
+                self.findings.add(format!("I2: transfer {id} was acknowledged, but is lost"));
             }
         }
         for id in self.outside.acknowledged_conversions.values().map(|id| ConversionId::new(*id)) {
             let is_archived = || archive.get(&id.archive_key()).ok().flatten().is_some();
             let has_left = self.books.has_left_conversion(id.id());
             if ledger.conversion(id).is_none() && !is_archived() && !has_left {
-                self.findings.add(format!("I2: conversion {id} was acknowledged and is lost"));
+                self.findings.add(format!("I2: FX transfer {id} was acknowledged, but is lost"));
             }
         }
         for id in self.outside.acknowledged_bulks.values().map(|id| BulkId::new(*id)) {
             let is_archived = || archive.get(&id.archive_key()).ok().flatten().is_some();
             if ledger.bulk(id).is_none() && !is_archived() && !self.books.has_left_bulk(id.id()) {
-                self.findings.add(format!("I2: bulk {id} was acknowledged and is lost"));
+                self.findings.add(format!("I2: bulk transfer {id} was acknowledged, but is lost"));
             }
         }
     }
@@ -226,7 +231,7 @@ impl Auditor {
     pub(crate) fn compare_removed(&mut self, archive: &dyn Archive, removed_to: u64) {
         for id in self.books.removed(removed_to) {
             if archive.get(&id).ok().flatten().is_some() {
-                self.findings.add(format!("transfer {id} was removed and is there again"));
+                self.findings.add(format!("transfer {id} was removed, but is back"));
             }
         }
     }
@@ -236,7 +241,7 @@ impl Auditor {
         self.books.finished_within(first_seq, last_seq)
     }
 
-    /// Whether the journal says that the transfers finished up to a record were removed.
+    /// Whether the removal of the transfers that finished up to a record is in the journal.
     pub(crate) const fn is_removed(&self, to_seq: u64) -> bool {
         to_seq <= self.books.removed_to()
     }
@@ -249,14 +254,14 @@ impl Auditor {
     /// Replays the journal and compares the result with the state and with the snapshots.
     pub(crate) fn compare_replay(&mut self, disk: &Arc<dyn Disk>, ledger: &Ledger, is_rotten: bool) {
         match compare(disk, ledger) {
-            // The damage was detected, so no wrong data was used.
+            // The damage was detected, so no wrong data were used.
             Err(finding) if is_rotten && finding.contains("is damaged") => {}
             Err(finding) => self.findings.add(format!("I7: {finding}")),
             Ok(()) => {}
         }
     }
 
-    /// Checks that a hub's state is one that was once correct, and that its money adds up, whatever the disk has done.
+    /// Checks that a hub's state was once correct, and that its money adds up, whatever the disk has done.
     pub(crate) fn compare_truth(&mut self, ledger: &Ledger) {
         for finding in upesi_ledger::audit::check(ledger) {
             self.findings.add(format!("I1: {finding}"));
@@ -267,7 +272,7 @@ impl Auditor {
         }
     }
 
-    /// Compares positions and cover at the end with those that an outside observer computes from the messages.
+    /// Compares positions and cover at the end with the values that an outside observer computes from the messages.
     pub(crate) fn compare_outcome(
         &mut self,
         ledger: &Ledger,
@@ -281,7 +286,7 @@ impl Auditor {
         self.outside.check_tellings(specs, conversions, &mut self.findings);
         self.outside.compare_caps(ledger, &mut self.findings);
         // If an id was committed twice, or used again with another amount, messages do not show which transfer they
-        // mean. An FXP whose callback is withheld, because its record is damaged, asks for no state.
+        // mean. An FXP whose callback is withheld, because its record is damaged, sends no query.
         if !self.books.is_twice_committed && self.outside.tells_items_apart() && self.owed() == 0 {
             self.outside.compare_outcome(ledger, specs, conversions, dfsps, &mut self.findings);
         }
@@ -347,8 +352,8 @@ impl Auditor {
     }
 }
 
-/// Checks that the hub does not follow a clock that jumps: recorded decisions, including expiries, have about the true
-/// time.
+/// Checks that the hub does not follow a clock that jumps: the recorded time of decisions, including expiries, is about
+/// the true time.
 fn check_time(true_now: Option<Timestamp>, seq: u64, decided_at: Timestamp, findings: &mut Findings) {
     let Some(true_now) = true_now else { return };
     if decided_at.ms_since(true_now).abs() > TIME_OFF_MS {
@@ -375,7 +380,7 @@ fn compare(disk: &Arc<dyn Disk>, live: &Ledger) -> Result<(), String> {
             .iter()
             .any(|snapshot| snapshot.seq == seq && snapshot.bytes != ledger.encode_unfinished())
         {
-            return Err(format!("snapshot {seq} is not what the journal gives"));
+            return Err(format!("snapshot {seq} differs from the replay of the journal"));
         }
     }
     let ledger = fold.ledger;
@@ -383,7 +388,7 @@ fn compare(disk: &Arc<dyn Disk>, live: &Ledger) -> Result<(), String> {
         return Err(format!("the journal ends at {}, the state at {}", ledger.last_seq(), live.last_seq()));
     }
     if ledger.encode_unfinished() != live.encode_unfinished() {
-        return Err("the live state is not what the journal gives".to_owned());
+        return Err("the live state differs from the replay of the journal".to_owned());
     }
     Ok(())
 }
@@ -396,7 +401,7 @@ fn compare_with(records: &[(Timestamp, Vec<u8>)], live: &Ledger) -> Result<(), S
         ledger.evolve(seq, *time, record.events, &record.callbacks);
     }
     if ledger.encode_unfinished() != live.encode_unfinished() {
-        return Err(format!("the state at {} was never the truth", live.last_seq()));
+        return Err(format!("the state at {} was never a correct state", live.last_seq()));
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! What an observer outside the hub sees: requests that were sent, and answers and callbacks that left the hub.
+//! An observer outside the hub: it sees the requests that were sent, and the answers and callbacks that left the hub.
 
 mod bulks;
 
@@ -33,7 +33,7 @@ pub(crate) enum Seen {
         amount: Option<i128>,
         currency: u8,
     },
-    /// A PUT. It is good if the payee sent it to the payer, with the right fulfilment or a known error code.
+    /// A PUT. It is valid if the payee sent it to the payer, with the right fulfilment or a known error code.
     Put {
         id: TransferId,
         by: usize,
@@ -44,7 +44,7 @@ pub(crate) enum Seen {
         id: TransferId,
         sent: SentConversion,
     },
-    /// A PUT about an FX transfer. It is good if the FXP sent it to the initiator, with the right content.
+    /// A PUT about an FX transfer. It is valid if the FXP sent it to the initiator, with the right content.
     PutConversion {
         id: TransferId,
         by: usize,
@@ -86,7 +86,7 @@ pub(crate) struct SentConversion {
 /// The two currencies, indexed by number.
 const CURRENCIES: [&str; 2] = [CURRENCY, OTHER_CURRENCY];
 
-/// All that a party has learnt about a transfer.
+/// A party's knowledge about a transfer.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Told {
     pub(crate) committed: bool,
@@ -158,7 +158,7 @@ pub(crate) struct Outside {
     /// while a change is pending.
     pub(crate) caps: BTreeMap<usize, i128>,
     pub(crate) treasurer: Treasurer,
-    /// Liquidity cover of each DFSP in the other currency, which never changes; 0 if there is no other currency.
+    /// Liquidity cover of each DFSP in the other currency, which never changes; 0 in a world with one currency.
     pub(crate) other_cover: i128,
     /// The DFSPs behind a proxy.
     pub(crate) remote: Option<Remote>,
@@ -232,8 +232,8 @@ impl Outside {
         puts.is_some_and(|puts| puts.iter().any(|(from, ending, good)| *from == by && is_it(*ending, *good)))
     }
 
-    /// Checks a callback that leaves the hub. In a DFSP's name it may carry only that DFSP's own bytes, the same each
-    /// time.
+    /// Checks a callback that leaves the hub. If it names a DFSP as sender, it must have bytes that this DFSP sent, and
+    /// the same bytes each time.
     pub(crate) fn callback_left(&mut self, key: CallbackKey, request: &Request, findings: &mut Findings) {
         let source = request.headers.get("fspiop-source").and_then(|name| name.to_str().ok());
         if let Some(dfsp) = source.and_then(number)
@@ -282,12 +282,12 @@ impl Outside {
             .filter(|sent| sent.fingerprint == seen)
             .any(|sent| sent.source == sent.payer && sent.payee == to);
         if !is_genuine || request.method != Method::POST {
-            findings.add(format!("dfsp{to} is asked to receive {id}, but no payer sent that request"));
+            findings.add(format!("dfsp{to} receives {id}, but no payer sent that request"));
         }
         // A removed transfer is unknown to the hub. If an operator accepted a clock that was set back, its id may be
         // used again.
         if self.asked_for(id).is_some() && !self.removed.contains(&id.to_bytes()) {
-            return findings.add(format!("I3: {id} was forwarded in a bulk, and then by itself"));
+            return findings.add(format!("I3: {id} was forwarded in a bulk transfer, and then separately"));
         }
         let before = self.forwarded.insert(id.to_bytes(), seen);
         if before.is_some_and(|before| before != seen) && !self.removed.contains(&id.to_bytes()) {
@@ -306,8 +306,7 @@ impl Outside {
     ) {
         let sent = self.conversion(id, &seen);
         if !sent.is_some_and(|sent| sent.source == sent.initiator && sent.fxp == to) {
-            findings
-                .add(format!("dfsp{to} is asked for conversion {id}, but no initiator sent that request"));
+            findings.add(format!("dfsp{to} receives FX transfer {id}, but no initiator sent that request"));
         }
         self.forwarded_conversions.insert(id.to_bytes());
     }
@@ -352,12 +351,12 @@ impl Outside {
         self.conversion(id, &seen)
     }
 
-    /// What a DFSP has learnt about a transfer.
+    /// A DFSP's knowledge about a transfer.
     pub(crate) fn told_of(&self, id: TransferId, to: usize) -> Told {
         self.told.get(&(id.to_bytes(), to)).copied().unwrap_or_default()
     }
 
-    /// Checks that the messages to all parties agree, also those about FX transfers and their transfers.
+    /// Checks that the messages to all parties agree, also the messages about FX transfers and their transfers.
     pub(crate) fn check_tellings(&self, specs: &[Spec], conversions: &[FxSpec], findings: &mut Findings) {
         for fx in conversions.iter().filter(|fx| !self.removed.contains(&fx.id.to_bytes())) {
             let told = self.told_of(fx.id, fx.fxp);
@@ -365,7 +364,8 @@ impl Outside {
             let paid = payer.map_or(Told::default(), |payer| self.told_of(fx.transfer, payer));
             if told.committed && (told.aborted || !paid.committed) {
                 let (id, transfer) = (fx.id, fx.transfer);
-                findings.add(format!("I10: {id} was told to be committed, its transfer {transfer} {paid:?}"));
+                findings
+                    .add(format!("I10: {id} was reported as committed, its transfer {transfer} {paid:?}"));
             }
         }
         for spec in specs.iter().filter(|spec| !self.removed.contains(&spec.id.to_bytes())) {
@@ -373,12 +373,13 @@ impl Outside {
             let committed = parties.iter().any(|told| told.committed);
             let aborted = parties.iter().any(|told| told.aborted);
             if committed && aborted {
-                findings.add(format!("I5: {} was told to be committed and to be aborted", spec.id));
+                findings.add(format!("I5: {} was reported as committed and as aborted", spec.id));
             }
         }
     }
 
-    /// Recomputes positions from the messages to payers, and compares them and the cover with what an operator reads.
+    /// Recomputes positions from the messages to payers. Compares them, and the cover, with the values that an operator
+    /// reads.
     pub(crate) fn compare_outcome(
         &self,
         ledger: &Ledger,
@@ -393,7 +394,7 @@ impl Outside {
             // A payee with an FX transfer may fulfil before it has read the request.
             let amount = self.paid.get(&spec.id.to_bytes()).copied();
             let Some(amount) = amount.or_else(|| self.asked_of_payee(spec.id)) else {
-                findings.add(format!("{} is committed, but its payee was never asked", spec.id));
+                findings.add(format!("{} is committed, but its payee never received it", spec.id));
                 continue;
             };
             let (payer, payee, currency) = (spec.payer, spec.payee, currency_number(spec.currency));
@@ -406,7 +407,7 @@ impl Outside {
             for fx in &committed {
                 let sent = self.converted.get(&fx.id.to_bytes());
                 let Some(sent) = sent.or_else(|| self.asked_of_fxp(fx.id)) else {
-                    findings.add(format!("{} is committed, but its FXP was never asked", fx.id));
+                    findings.add(format!("{} is committed, but its FXP never received it", fx.id));
                     continue;
                 };
                 moved.add(sent.sold.1, fx.initiator, fx.fxp, sent.sold.0);
@@ -436,7 +437,7 @@ impl Outside {
                 let cover =
                     if currency == 0 { self.cover.get(&dfsp).copied().unwrap_or(0) } else { of_other };
                 if settles_commits {
-                    // Messages do not show which of its transfers were settled by their commit.
+                    // Messages do not show which transfers were settled by their commit.
                     compare_balance(
                         ledger,
                         dfsp,
@@ -464,7 +465,7 @@ impl Outside {
         self.treasurer.read(ledger, observed, findings);
     }
 
-    /// Checks that caps are those that operators set and the hub confirmed.
+    /// Checks that the caps equal the values that operators set and the hub confirmed.
     pub(crate) fn compare_caps(&self, ledger: &Ledger, findings: &mut Findings) {
         let Some(currency) = Currency::parse(CURRENCY) else { return };
         for (dfsp, cap) in &self.caps {
@@ -509,7 +510,7 @@ impl Moved {
 }
 
 /// Checks that every transfer that was reported to its payer as committed, and every movement of an FX transfer, is in
-/// exactly one window. Together the windows hold what was paid, or less if transfers are settled by their commits.
+/// exactly one window. Together the windows contain the paid amount, or less if transfers are settled by their commits.
 fn compare_windows(ledger: &Ledger, paid: &Paid, settles_commits: bool, findings: &mut Findings) {
     let owner = |id| {
         let account = ledger.account(id).filter(|account| account.kind == LedgerAccountTypeId::POSITION)?;
@@ -530,7 +531,7 @@ fn compare_windows(ledger: &Ledger, paid: &Paid, settles_commits: bool, findings
         paid.get(parties).is_some_and(|paid| sum.0 <= paid.0 && sum.1 <= paid.1)
     };
     if !(found == *paid || settles_commits && found.iter().all(is_part)) {
-        findings.add(format!("settlement: the windows hold {found:?}, payers were told of {paid:?}"));
+        findings.add(format!("settlement: the windows contain {found:?}, the messages to payers {paid:?}"));
     }
 }
 
@@ -551,7 +552,7 @@ fn compare_balance(
     let balance = kinds.iter().map(|kind| balance(*kind)).sum::<Option<i128>>();
     if balance != Some(expected) {
         findings.add(format!(
-            "I3: dfsp{dfsp}'s {:?} in {code} is {:?} units, from outside it is {}",
+            "I3: dfsp{dfsp}'s {:?} in {code} is {:?} units, by the messages it is {}",
             kinds.iter().map(|kind| ledger.account_type_name(*kind)).collect::<Vec<_>>(),
             balance.map(|balance| balance / UNITS),
             expected / UNITS

@@ -36,7 +36,7 @@ pub(super) trait Accounts {
 #[derive(Clone, Copy, Debug)]
 struct Model {
     is_active: bool,
-    /// Whether it governs one currency alone; the other model is the default.
+    /// Whether it governs a single currency; the other model is the default.
     is_own: bool,
     is_gross: bool,
     resets_positions: bool,
@@ -59,13 +59,13 @@ struct Settlement {
     contents: Vec<ContentId>,
     nets: Nets,
     states: BTreeMap<AccountKey, SettlementState>,
-    /// Amounts by which the liquidity check raised caps, unless an operator has set them since.
+    /// The amount that the liquidity check added to each cap. Removed when an operator sets the cap.
     raised: BTreeMap<AccountKey, i128>,
     /// Accounts whose cover has moved.
     paid: BTreeSet<AccountKey>,
-    /// Amounts below the currency's smallest unit that earlier settlements left over.
+    /// Amounts below the currency's smallest unit from earlier settlements.
     carried_in: Nets,
-    /// Amounts below the currency's smallest unit that this settlement leaves over.
+    /// Amounts below the currency's smallest unit for later settlements.
     carried_over: Nets,
     is_aborted: bool,
 }
@@ -149,7 +149,7 @@ pub(super) struct SettlementBooks {
     closed: Vec<Paid>,
     contents: Vec<Content>,
     settlements: Vec<Settlement>,
-    /// Amounts that ended settlements left to the next ones.
+    /// Amounts that ended settlements pass on to the next ones.
     carried: Nets,
     fee_rules: Vec<FeeRule>,
     pub(super) counts: SettlementCounts,
@@ -299,7 +299,7 @@ impl SettlementBooks {
         if (id.0, next.0) != (open, open + 1) || self.open.is_empty() {
             let count = self.open.len();
             return Err(format!(
-                "window {id} is closed and {next} opened; {open} is open, {count} paid in it"
+                "window {id} is closed and {next} is opened, but {open} is open, with {count} paid in it"
             ));
         }
         let paid = std::mem::take(&mut self.open);
@@ -315,7 +315,7 @@ impl SettlementBooks {
             .iter()
             .map(|content| (content.id.0, (currency_of(content.currency), content.kind.0))))
         {
-            return Err(format!("window {id} is closed with other contents than its transfers have"));
+            return Err(format!("the contents of window {id} differ from its transfers"));
         }
         for (kind, nets) in nets {
             self.contents.push(Content { window: id.0, kind, nets, state: WindowState::Closed });
@@ -330,7 +330,8 @@ impl SettlementBooks {
         let mut nets = Nets::new();
         for place in contents {
             let content = self.contents.get_mut(place.content.0 as usize - 1);
-            let content = content.ok_or_else(|| format!("settlement {id} settles what is not closed"))?;
+            let content =
+                content.ok_or_else(|| format!("settlement {id} settles a window that is not closed"))?;
             let is_free = matches!(content.state, WindowState::Closed | WindowState::Aborted);
             if content.window != place.window.0 || !is_free {
                 return Err(format!("settlement {id} settles window {} again", place.window));
@@ -404,7 +405,7 @@ impl SettlementBooks {
         for stage in stages {
             let key = accounts.key(stage.account.number());
             let key = key.filter(|key| settlement.states.contains_key(key));
-            let key = key.ok_or_else(|| format!("settlement {id} advances a stranger"))?;
+            let key = key.ok_or_else(|| format!("settlement {id} advances an unknown account"))?;
             let before = settlement.states[&key];
             if before == stage.state {
                 continue;
@@ -477,7 +478,7 @@ impl SettlementBooks {
     ) -> Result<(), String> {
         let settlement = known(&mut self.settlements, id)?;
         let net = key.and_then(|key| Some((key, *settlement.nets.get(&key)?)));
-        let (key, net) = net.ok_or_else(|| format!("settlement {id} moves cover of a stranger"))?;
+        let (key, net) = net.ok_or_else(|| format!("settlement {id} moves cover of an unknown account"))?;
         let is_finished = settlement.states[&key].number() >= SettlementState::Committed.number();
         if !moved.contains(&(key.owner, net)) || !is_finished || !settlement.paid.insert(key) {
             return Err(format!("settlement {id} moves cover of {key:?}, which owes {net}, by {moved:?}"));
@@ -536,7 +537,7 @@ impl SettlementBooks {
             }
         }
         if ledger.windows().len() != mine.len() || ledger.settlements().len() != self.settlements.len() {
-            findings.add("settlement: there are other windows and settlements than were recorded".to_owned());
+            findings.add("settlement: the windows and settlements differ from the recorded ones".to_owned());
         }
         let contents = ledger.windows().iter().flat_map(|window| &window.contents);
         for (mine, theirs) in self.contents.iter().zip(contents) {
@@ -561,7 +562,7 @@ fn known(settlements: &mut [Settlement], id: SettlementId) -> Result<&mut Settle
     found.ok_or_else(|| format!("settlement {id} does not exist"))
 }
 
-/// An amount that is added to an account, against the hub's account.
+/// An amount that is added to an account and taken from the hub's account.
 const fn moved(account: AccountKey, amount: i128) -> Effect {
     let hub = AccountKey { owner: HUB, kind: MULTILATERAL, currency: account.currency };
     if amount < 0 { Effect::Moved(hub, account, -amount) } else { Effect::Moved(account, hub, amount) }

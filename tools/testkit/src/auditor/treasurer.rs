@@ -1,4 +1,4 @@
-//! What operators read of settlements, answer by answer: nets, stages, raised caps.
+//! The operators' view of settlements, answer by answer: nets, stages, raised caps.
 
 use std::collections::BTreeMap;
 
@@ -38,7 +38,7 @@ pub(crate) struct Treasurer {
 }
 
 impl Treasurer {
-    /// An operator reads all settlements after an answer, and so learns the caps that the hub changed.
+    /// An operator reads all settlements after an answer, and so sees the caps that the hub changed.
     pub(crate) fn read(&mut self, ledger: &Ledger, mut observed: Observed<'_>, findings: &mut Findings) {
         for settlement in ledger.settlements() {
             for account in &settlement.accounts {
@@ -73,18 +73,18 @@ impl Treasurer {
         if account.funds.is_some() && !stage.is_paid {
             stage.is_paid = true;
             if key.2 != 0 {
-                findings.add(format!("settlement {id}: nobody asked for the cover of {key:?}"));
+                findings.add(format!("settlement {id}: no operator requested the cover of {key:?}"));
             }
             *cover.entry(key.0).or_default() -= net;
         }
         if stage.state == account.state {
-            // An operator has set another cap since then, and that one stays.
+            // An operator has set another cap since then, and that cap stays.
             stage.cap_raised_by = stage.cap_raised_by.filter(|_| account.cap_raised_by.is_some());
             return;
         }
         let model = ledger.models().get(settlement.model as usize - 1);
         let resets = model.is_some_and(|model| model.auto_position_reset);
-        // A stage in between may have passed unread, because its answer arrived as the leader changed.
+        // A stage in between may be missing here, because its answer arrived when the leader changed.
         match account.state {
             SettlementState::Reserved | SettlementState::Committed | SettlementState::Settled if net < 0 => {
                 stage.is_moved = resets;
@@ -113,7 +113,7 @@ impl Treasurer {
         stage.state = account.state;
     }
 
-    /// Notes that an operator set a DFSP's cap, which an abort no longer lowers.
+    /// Notes that an operator set a DFSP's cap. An abort no longer lowers this cap.
     pub(crate) fn forget_raises(&mut self, dfsp: usize) {
         let own = self.stages.iter_mut().filter(|((_, key), _)| key.0 == dfsp && key.2 == 0);
         own.for_each(|(_, stage)| stage.cap_raised_by = None);

@@ -1,12 +1,12 @@
 //! Replays simulated worlds: one seed event by event, or many in a row.
 //!
 //! ```text
-//! sim-world --seed 7                   one world, what it went through
-//! sim-world --seed 7 --events          … and its event log
-//! sim-world --seed 7 --step 1200       the state before event 1200, and what that changes
-//! sim-world --seed 7 --step 1200..1220 … and what each event up to 1219 changes
-//! sim-world --seeds 0..10000           many; those with findings, and the command that repeats each
-//! sim-world --seeds 0..30 --bug drops-callback   with a mistake made on purpose
+//! sim-world --seed 7                   one world: its summary
+//! sim-world --seed 7 --events          one world: its summary and its event log
+//! sim-world --seed 7 --step 1200       the state before event 1200, and the changes by this event
+//! sim-world --seed 7 --step 1200..1220 the same for each event from 1200 to 1219
+//! sim-world --seeds 0..10000           many worlds: the worlds with findings, each with the command to repeat it
+//! sim-world --seeds 0..30 --bug drops-callback   many worlds with a planted bug
 //! ```
 
 use std::io::{self, Write as _};
@@ -25,43 +25,44 @@ const FOUND: u8 = 1;
 /// The current seed, for the message of a panic.
 static PRESENT_SEED: AtomicU64 = AtomicU64::new(0);
 
-/// Lives through simulated worlds.
+/// Run simulated worlds.
 #[derive(Debug, Parser)]
 #[command(name = "sim-world")]
 struct Arguments {
-    /// One seed.
+    /// Seed of a single world.
     #[arg(long, conflicts_with = "seeds")]
     seed: Option<u64>,
-    /// Many seeds, the last one left out: `A..B`.
+    /// Seeds of many worlds: `A..B`, without B.
     #[arg(long, value_parser = parse_range)]
     seeds: Option<Range<u64>>,
     /// Print the event log.
     #[arg(long)]
     events: bool,
-    /// Print the state before this event and what it changes: one event, or several, the last one left out: `A..B`.
+    /// Print the state before this event, and the changes of this event or of several: `A..B`, without B.
     #[arg(long, requires = "seed", value_parser = parse_steps)]
     step: Option<Range<u64>>,
     /// Kinds of faults, by name, separated by commas: crashes, disk, clock, network, outages, lies, operators,
-    /// ambushes, rot, retention, settlements, conversions, bulks, proxies, nodes; `all` but rot and nodes, `none`.
+    /// ambushes, rot, retention, settlements, conversions, bulks, proxies, nodes; or `all` (all except rot and nodes),
+    /// or `none`.
     #[arg(long, default_value = "all", value_parser = parse_faults)]
     faults: Faults,
-    /// A mistake that the hub is given, by name.
+    /// Bug to plant in the hub, by name.
     #[arg(long, value_enum, ignore_case = true)]
     bug: Option<Bug>,
-    /// DFSPs.
+    /// Number of DFSPs.
     #[arg(long, default_value_t = Plan::default().dfsps)]
     dfsps: usize,
-    /// Transfers.
+    /// Number of transfers.
     #[arg(long, default_value_t = Plan::default().transfers)]
     transfers: u32,
-    /// How long faults go on, in simulated milliseconds.
+    /// Duration of the faults, in simulated milliseconds.
     #[arg(long, default_value_t = Plan::default().trouble_ms)]
     trouble_ms: u64,
 }
 
 fn parse_range(text: &str) -> Result<Range<u64>, String> {
     let parse = |number: &str| number.parse::<u64>().map_err(|error| error.to_string());
-    let (first, end) = text.split_once("..").ok_or("two numbers with two dots between them")?;
+    let (first, end) = text.split_once("..").ok_or("give two numbers with two dots between them")?;
     Ok(parse(first)?..parse(end)?)
 }
 
@@ -83,7 +84,7 @@ fn parse_faults(text: &str) -> Result<Faults, String> {
             "all" => faults = Faults::ALL,
             "none" => faults = Faults::NONE,
             name if faults.add(name) => {}
-            other => return Err(format!("there is no kind of fault {other}")),
+            other => return Err(format!("{other} is not a kind of fault")),
         }
     }
     Ok(faults)

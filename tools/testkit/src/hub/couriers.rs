@@ -1,4 +1,5 @@
-//! Followers that deliver callbacks beside the leader. They have their own lanes, and their reports may be lost.
+//! Followers that deliver callbacks in addition to the leader. They have their own lanes, and their reports may be
+//! lost.
 //!
 //! They read released callbacks from the leader's state: a follower has the same state a moment later.
 
@@ -14,16 +15,16 @@ use upesi_ledger::Command;
 
 use super::Hub;
 
-/// A node, and the participant to which its lane delivers. The leader is node 0.
+/// A node and a participant: the node has a lane to this participant. The leader is node 0.
 pub(super) type LaneId = (u32, ParticipantId);
 
-/// Interval at which nodes check to which participants they deliver, and report.
+/// Interval at which nodes update the set of participants that they deliver to, and send reports.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// Trouble of nodes that deliver.
+/// Trouble of the nodes that deliver callbacks.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum CourierTrouble {
-    /// From now on, the nodes of this mask deliver. Bit 0 is the leader.
+    /// From now on, the nodes in this mask deliver. Bit 0 is the leader.
     Share(u32),
     /// A node stops and starts again with empty memory.
     Ends(u32),
@@ -40,7 +41,7 @@ struct Seat {
 pub(super) struct Couriers {
     seats: BTreeMap<u32, Seat>,
     random: Random,
-    /// Percentage of reports that are lost: on the way, or with a node that accepted them.
+    /// Percentage of lost reports: on the way, or with a node that accepted them.
     lost_percent: u64,
 }
 
@@ -86,8 +87,8 @@ impl Hub {
         self.lanes.iter_mut().filter(move |((_, to), _)| *to == target).map(|(_, lane)| lane)
     }
 
-    /// Nodes learn to which participants they deliver, and report the outcomes of callbacks. Returns the time of the
-    /// next call.
+    /// Nodes update the set of participants that they deliver to, and report the outcomes of callbacks. Returns the
+    /// time of the next call.
     pub(super) fn share(&mut self, now: Instant) -> Option<Instant> {
         if !self.couriers.are_shared() {
             return None;

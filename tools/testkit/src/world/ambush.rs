@@ -28,7 +28,7 @@ impl World {
         self.plan.faults.ambushes && self.is_troubled() && self.mischance.one_in(one_in)
     }
 
-    /// A prepare leaves for its payee. Perhaps an operator changes one of its parties before the payee answers.
+    /// A prepare leaves for its payee. An operator may change one of its parties before the payee answers.
     pub(super) fn ambush_in_flight(&mut self, id: TransferId) {
         if !self.is_ambushed(IN_FLIGHT_ONE_IN) {
             return;
@@ -41,7 +41,7 @@ impl World {
         }
     }
 
-    /// The process is started. Perhaps an operator acts right away.
+    /// The process is started. An operator may act immediately.
     pub(super) fn ambush_after_start(&mut self) {
         if self.life > 0 && self.is_ambushed(AFTER_START_ONE_IN) {
             let (life, delay) = (self.life, 1 + self.mischance.below(AFTER_START_MOST_US));
@@ -49,7 +49,7 @@ impl World {
         }
     }
 
-    /// A crash is near. Perhaps it comes while an operator's change is in progress, at any stage of it.
+    /// A crash is near. It may come while an operator's change is in progress, at any stage of it.
     pub(super) fn ambush_before_crash(&mut self) {
         if self.is_ambushed(BEFORE_CRASH_ONE_IN) && self.strike() {
             self.counts.ambushes_before_crash += 1;

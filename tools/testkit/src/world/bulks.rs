@@ -1,5 +1,5 @@
 //! Bulk transfers of a world: of one item to a thousand, in one currency or two. Some contain an id that was used
-//! before, and some are ones that no hub may accept. Payees answer in part, late, twice, wrongly or never.
+//! before, and some must be rejected by every hub. Payees answer in part, late, twice, wrongly or never.
 //!
 //! All random numbers of this module come from their own stream.
 
@@ -20,7 +20,7 @@ use crate::clock::true_time;
 use crate::message::{self, Answer, BulkSpec, CURRENCY, Ending, OTHER_CURRENCY, Request, Spec};
 use crate::plan::Plan;
 
-/// Sets the random stream of bulk transfers apart from a seed's other streams.
+/// Separates the random stream of bulk transfers from a seed's other streams.
 const STREAM: u64 = 0x6275_6c6b_7061_7973;
 const TRANSFERS_PER_BULK: u32 = 8;
 /// Maximum number of items of an ordinary bulk transfer.
@@ -42,7 +42,7 @@ const LATE_LEAST_US: u64 = 500_000;
 const LATE_MOST_US: u64 = 6_000_000;
 /// Time between the answer of a payee that is nearly late and the deadline.
 const NEARLY_LATE_US: u64 = 120_000;
-/// Error code for a bulk transfer that has no item left to request from the payee.
+/// Error code for a bulk transfer if all of its items are rejected before they reach the payee.
 const ITEM_KNOWN_CODE: &str = "3106";
 const BULK_UNKNOWN_CODE: &str = "3210";
 
@@ -197,8 +197,8 @@ impl World {
         bulk
     }
 
-    /// Sometimes draws a transfer that the hub knows, for an item that must be rejected. Worlds with retention have
-    /// none, because a removed transfer would be unknown again.
+    /// Sometimes draws a transfer that the hub knows, for an item that must be rejected. Worlds with retention have no
+    /// such items, because a removed transfer would be unknown again.
     fn draw_known(&mut self, payer: usize) -> Option<Spec> {
         if self.specs.is_empty() || !self.payroll.random.one_in(KNOWN_ONE_IN) {
             return None;
@@ -249,7 +249,9 @@ impl World {
             }
             if !has(&spec.items, item) {
                 let id = spec.id;
-                self.auditor.findings.add(format!("dfsp{to} is told of {item}, which is none of bulk {id}"));
+                self.auditor
+                    .findings
+                    .add(format!("dfsp{to} receives {item}, which is not an item of bulk transfer {id}"));
             }
             self.auditor.outside.told(item, to, |told| {
                 told.committed |= is_committed;
@@ -269,7 +271,7 @@ impl World {
         }
     }
 
-    /// Mostly, a payer queries the bulk transfer rather than its item. Returns whether it does.
+    /// Usually, a payer queries the bulk transfer instead of its item. Returns whether it does.
     pub(super) fn ask_for_bulk(&mut self, spec: usize) -> bool {
         let Some(bulk) = self.payroll.bulks.get(&spec).copied() else { return false };
         if self.payroll.random.one_in(3) {
@@ -327,7 +329,7 @@ impl World {
         };
         self.counts.bulk_lies += u64::from(kind > 10);
         if self.plan.faults.lies && self.payroll.random.one_in(6) {
-            // It also sends another answer, before or after this one.
+            // The payee also sends another answer, before or after this one.
             self.counts.bulk_lies += 1;
             let (other, again) =
                 (self.payroll.results(&spec, true, false), self.payroll.between(500, 40_000));
@@ -387,7 +389,7 @@ impl World {
                 self.put_bulk(bulk, liar, &answer, 1);
             }
             3 => {
-                // Its own bulk transfer with another amount.
+                // The payer's own bulk transfer with another amount.
                 let mut altered = (*spec).clone();
                 altered.items[0].amount += 1;
                 let altered = Arc::new(altered);
@@ -395,13 +397,13 @@ impl World {
                 self.send(spec.payer, request, meaning(&altered, spec.payer), 1);
             }
             4 => {
-                // In another DFSP's name, or a copy of its own.
+                // A bulk transfer in another DFSP's name, or a copy under the DFSP's own name.
                 let forged = Arc::new(BulkSpec { id: self.payroll.id(), ..(*spec).clone() });
                 let request = message::pay_in_bulk(&forged, liar, now);
                 self.send(liar, request, meaning(&forged, liar), 1);
             }
             5 => {
-                // The payee ends an item as if it were a transfer of its own. It is one if such a prepare came first.
+                // The payee ends an item as if it were a separate transfer. It is one if such a prepare came first.
                 let item = spec.items[self.payroll.random.below(spec.items.len() as u64) as usize];
                 let ending = Ending::Fulfil { reserves: false };
                 let put = message::put(item.id, spec.payee, spec.payer, ending, &item.preimage(), now);

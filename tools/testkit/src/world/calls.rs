@@ -33,7 +33,7 @@ pub(super) struct Call {
 }
 
 impl Call {
-    /// The sender, the request and the number of attempts, for people.
+    /// The sender, the request and the number of attempts, as text.
     pub(super) fn describe(&self) -> String {
         let Self { from, request, attempt, attempts_max, .. } = self;
         let (method, path) = (&request.method, &request.path);
@@ -42,7 +42,7 @@ impl Call {
 }
 
 impl World {
-    /// A DFSP sends a request, and repeats it if there is no answer.
+    /// A DFSP sends a request, and repeats it if the hub does not answer.
     pub(super) fn send(&mut self, from: usize, request: Arc<Request>, seen: Seen, attempts_max: u32) {
         self.auditor.outside.sent(from, &seen, &request);
         self.history.push((self.life, from, Arc::clone(&request), seen.clone()));
@@ -97,7 +97,7 @@ impl World {
         call.was_awaited.get_or_insert_with(|| self.auditor.awaits(&seen).is_some());
         self.counts.requests += 1;
         let Some(hub) = &mut self.hub else {
-            // The machine refuses the connection, or the request is lost with it.
+            // The machine refuses the connection, or loses the request.
             return self.travel(|| Event::Answered { call: number, status: None });
         };
         let received = hub.receive(number, &request);
@@ -185,7 +185,7 @@ impl World {
         self.travel(|| Event::Callback { life, number: sending, key, request: Box::new(request.clone()) });
     }
 
-    /// A callback leaves a former leader, which will not receive the answer.
+    /// A former leader sends a callback, and will not receive the answer.
     pub(super) fn former_calls(&mut self, key: CallbackKey, request: &Request) {
         self.say(format_args!("a former leader calls: {key:?} {} {}", request.method, request.path));
         self.auditor.former_calls(key, request);

@@ -129,7 +129,7 @@ impl World {
             Ok(_) => None,
             Err(refusal) => {
                 self.count_refusal(settling.is_some(), &refusal);
-                self.say(format_args!("operator is refused a set: {refusal:?}"));
+                self.say(format_args!("operator's set is rejected: {refusal:?}"));
                 None
             }
         };

@@ -28,19 +28,19 @@ const NODES: u64 = 0x6e6f_6465_735f_6f6e;
 const CLUSTER: ClusterId = ClusterId(0x5eed);
 /// Maximum offset between the machines' clocks.
 const APART_US: u64 = 600_000;
-/// Maximum time in which a node tries to become leader before another one may.
+/// Maximum duration of a node's attempt to become leader, before another node may try.
 const ELECTION_MAX: Duration = Duration::from_secs(60);
 /// Time that a node follows once there is nothing to read.
 const FOLLOWING: Duration = Duration::from_millis(500);
 const FOLLOW_MOST_US: u64 = 1_500_000;
-/// Maximum time for which the same nodes deliver callbacks.
+/// Maximum duration of one assignment of callbacks to nodes.
 const COURIERS_MOST_US: u64 = 2_000_000;
 const REPORTS_LOST_PERCENT: u64 = 20;
-/// Maximum time for which a leader is frozen.
+/// Maximum duration of a frozen leader.
 const FROZEN_MOST_US: u64 = 6_000_000;
-/// Number of turns in which a former leader must notice that it has lost leadership.
+/// Number of turns for a former leader to notice that it has lost leadership.
 const TURNS_MAX: u32 = 40;
-/// Offset of a former leader's callback numbers from those of the leader.
+/// Offset of a former leader's callback numbers from the leader's numbers.
 const FORMER: u64 = 1 << 40;
 
 /// The machine of a node while another node is leader.
@@ -67,9 +67,9 @@ pub(super) struct Cluster {
     store: SimDisk,
     others: Vec<Machine>,
     frozen: Option<Frozen>,
-    /// Number of node starts so far, which tells the claims of a node's lives apart.
+    /// Number of node starts so far. With it, claims of different lives of a node differ.
     starts: u64,
-    /// The leader when the process ended.
+    /// The node that was leader when the process ended.
     led: u32,
     /// Whether the leader changed so early that the new leader's clock may have been before the world's start.
     changed_early: bool,
@@ -177,11 +177,11 @@ impl World {
         hub.lose_reports(REPORTS_LOST_PERCENT);
         hub.trouble_couriers(trouble);
         self.counts.courier_troubles += 1;
-        self.say(format_args!("those that deliver: {trouble:?}"));
+        self.say(format_args!("delivering nodes: {trouble:?}"));
         self.after(pause, Event::Couriers);
     }
 
-    /// A node follows the log until it becomes leader, if it may, or until its time is up.
+    /// A node follows the log until it becomes leader, if it may, or until its time has passed.
     fn stand(&mut self, machine: &Machine, may_claim: bool) -> Result<Stand, String> {
         let patience = if may_claim { ELECTION_MAX } else { FOLLOWING };
         machine.clock.at(self.now_us);
@@ -218,7 +218,7 @@ impl World {
         let stood = self.stand(&machine, true);
         self.take_up(machine);
         let Stand::Leads(leads) = stood? else {
-            return Err("simulated: it was not let lead".to_owned());
+            return Err("simulated: the node did not become leader".to_owned());
         };
         let (log, engine) = *leads;
         let mut setup = self.setup(self.disk());
@@ -301,10 +301,12 @@ impl World {
         self.say(format_args!("node {} follows", machine.node));
         match stood {
             Ok(Stand::Follows) => {}
-            Ok(Stand::Leads(..)) => self.auditor.findings.add("a node led that may not".to_owned()),
+            Ok(Stand::Leads(..)) => {
+                self.auditor.findings.add("a node became leader although it must not".to_owned())
+            }
             Err(error) if is_explained(&error) => {}
             Err(error) => {
-                self.auditor.findings.add(format!("node {} follows no more: {error}", machine.node))
+                self.auditor.findings.add(format!("node {} no longer follows: {error}", machine.node))
             }
         }
         let is_troubled = self.is_troubled();
@@ -330,7 +332,7 @@ impl World {
         let Some(mut hub) = self.hub.take() else { return };
         hub.number_from(FORMER * (self.life + 1));
         self.process_is_gone();
-        self.say(format_args!("the leader stands still"));
+        self.say(format_args!("the leader freezes"));
         let machine = self.put_aside();
         self.replace_machine();
         let (start, thaw) = (self.between(5_000, 800_000), self.between(10_000, FROZEN_MOST_US));
@@ -347,7 +349,7 @@ impl World {
         }
         let cluster = self.cluster.as_mut().expect("a world of nodes");
         let Some(Frozen { mut machine, mut hub }) = cluster.frozen.take() else { return };
-        self.say(format_args!("node {} goes on", machine.node));
+        self.say(format_args!("node {} resumes", machine.node));
         machine.clock.at(self.now_us);
         if self.hub.is_some() {
             self.counts.former_leaders += 1;
@@ -363,7 +365,7 @@ impl World {
         cluster.others.push(machine);
     }
 
-    /// A former leader gets a query and enough turns to notice that it may not answer.
+    /// A former leader receives a query, and enough turns to notice that it must not answer.
     fn run_former(&mut self, hub: &mut Hub) {
         let question = u64::MAX;
         let cluster = self.cluster.as_mut().expect("a world of nodes");
@@ -395,7 +397,7 @@ impl World {
         for output in out {
             match output {
                 Output::Answer { number, outcome: Ok(()) } if number == question => {
-                    self.auditor.findings.add("a former leader answers a question".to_owned());
+                    self.auditor.findings.add("a former leader answers a query".to_owned());
                 }
                 Output::Answer { number, outcome } if number != question => self.leave(number, outcome),
                 Output::Callback { key, request, .. } => self.former_calls(key, &request),
@@ -407,9 +409,10 @@ impl World {
                 self.say(format_args!("the former leader stops: {reason}"));
             }
             Some(reason) => self.auditor.findings.add(format!("a former leader stops: {reason}")),
-            None => {
-                self.auditor.findings.add("a former leader does not notice that another leads".to_owned())
-            }
+            None => self
+                .auditor
+                .findings
+                .add("a former leader does not notice that another node is leader".to_owned()),
         }
     }
 
@@ -452,7 +455,7 @@ impl World {
         }
     }
 
-    /// At the end, checks that each node has the leader's data and comes to the same state.
+    /// At the end, checks that each node has the leader's data and reaches the same state.
     pub(super) fn compare_nodes(&mut self, ledger: &upesi_ledger::Ledger) {
         let Some(cluster) = &mut self.cluster else { return };
         (self.counts.entries_lost, self.counts.entries_late) = {
@@ -464,7 +467,9 @@ impl World {
             let disk: Arc<dyn Disk> = Arc::new(machine.disk.observer());
             match self.stand(&machine, false) {
                 Ok(Stand::Follows) => self.auditor.compare_replay(&disk, ledger, false),
-                Ok(Stand::Leads(..)) => self.auditor.findings.add("a node leads at the end".to_owned()),
+                Ok(Stand::Leads(..)) => {
+                    self.auditor.findings.add("a node became leader at the end".to_owned())
+                }
                 Err(error) => self.auditor.findings.add(format!("node {} at the end: {error}", machine.node)),
             }
             self.counts.nodes_compared += 1;

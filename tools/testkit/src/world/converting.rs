@@ -19,7 +19,7 @@ use crate::clock::true_time;
 use crate::message::{self, CURRENCY, Ending, FxSpec, OTHER_CURRENCY, Spec, UNITS};
 use crate::plan::Plan;
 
-/// Sets the random stream of FX transfers apart from a seed's other streams.
+/// Separates the random stream of FX transfers from a seed's other streams.
 const STREAM: u64 = 0x6378_6368_616e_6765;
 /// There is one payment in two currencies for this many transfers.
 const TRANSFERS_PER_PAYMENT: u32 = 3;
@@ -126,7 +126,7 @@ impl Exchange {
 }
 
 impl World {
-    /// Creates what a scheme with FX transfers needs beside its own currency.
+    /// Creates the objects that a scheme with FX transfers needs in addition to its own currency.
     pub(super) fn onboard_other_currency(&mut self) {
         if !self.exchange.is_on {
             return;
@@ -255,7 +255,7 @@ impl World {
         self.send(sent.payer, request, seen, ATTEMPTS_MAX);
     }
 
-    /// A payee that needs another currency requests it before it answers a prepare. Returns whether it is such a payee.
+    /// A payee that needs another currency requests it before it answers a prepare. Returns whether this payee does.
     pub(super) fn convert_received(&mut self, spec: usize) -> bool {
         let Some(conversion) = self.exchange.received.get(&spec).copied() else { return false };
         let payee = self.specs[spec].payee;
@@ -296,7 +296,7 @@ impl World {
             11 => {}
             12 | 13 => self.after(delay, put(reserve, false)),
             _ => {
-                // It sends both answers, in either order.
+                // The FXP sends both answers, in either order.
                 self.counts.conversion_lies += 1;
                 let other = self.exchange.delay();
                 self.after(delay, put(reserve, true));
@@ -305,7 +305,7 @@ impl World {
         }
     }
 
-    /// An FXP ends an FX transfer, rightly or wrongly.
+    /// An FXP ends an FX transfer, correctly or with a fault.
     pub(super) fn send_conversion_put(&mut self, conversion: usize, ending: Ending, is_right: bool) {
         let spec = self.exchange.specs[conversion];
         let dead_until_us = self.dfsps[spec.fxp].dead_until_us;
@@ -328,7 +328,7 @@ impl World {
         self.send(spec.fxp, request, seen, ATTEMPTS_MAX);
     }
 
-    /// An initiator has received the fulfilment, and does what waited for it.
+    /// An initiator has received the fulfilment, and takes the next step of its payment.
     pub(super) fn take_fulfilment(&mut self, initiator: usize, id: TransferId) {
         let found = self.exchange.specs.iter().position(|spec| spec.id == id && spec.initiator == initiator);
         let Some(conversion) = found else { return };
@@ -364,7 +364,7 @@ impl World {
                 self.send(liar, put, Seen::PutConversion { id: spec.id, by: liar, ending, good: false }, 2);
             }
             2 => {
-                // Its own request with another amount.
+                // The initiator's own request with another amount.
                 let altered = FxSpec { target: (spec.target.0 + 1, spec.target.1), ..spec };
                 let request = message::convert(&altered, spec.initiator, now);
                 self.send(spec.initiator, request, meaning_of(&altered, spec.initiator), 1);

@@ -1,4 +1,4 @@
-//! The state of a world, for people: one line for each item, which names the item before the first colon.
+//! The state of a world as text: one line for each item, which names the item before the first colon.
 
 use upesi_delivery::lanes::Done;
 use upesi_journal::sim_disk::{DiskView, FileView};
@@ -15,7 +15,7 @@ fn seconds(us: u64) -> String {
 
 impl World {
     /// One line each for the clock, the hub, the disk with its files and armed faults, the archive, the DFSPs, the
-    /// operator, and messages in transit. The time is absent because it changes with every event. This call changes
+    /// operator, and messages in transit. The time is left out because it changes with every event. This call changes
     /// nothing.
     pub fn describe(&self) -> Vec<String> {
         let mut lines = vec![
@@ -48,7 +48,7 @@ impl World {
             disk.used_bytes,
             match disk.capacity_bytes {
                 u64::MAX => "no limit".to_owned(),
-                bytes => format!("room for {} more", bytes.saturating_sub(disk.used_bytes)),
+                bytes => format!("{} bytes free", bytes.saturating_sub(disk.used_bytes)),
             },
             disk.operations,
             disk.reads,
@@ -88,11 +88,13 @@ impl World {
         let (what, contents) = match event {
             Event::Arrive { call: number } => {
                 let call = self.calls.get(number);
-                let call = call.map_or_else(|| "its sender has given up".to_owned(), |call| call.describe());
+                let call =
+                    call.map_or_else(|| "its sender no longer waits".to_owned(), |call| call.describe());
                 (format!("request {number}"), call)
             }
             Event::Answered { call, status } => {
-                let status = status.map_or_else(|| "nobody is there".to_owned(), |status| status.to_string());
+                let status =
+                    status.map_or_else(|| "no hub is running".to_owned(), |status| status.to_string());
                 (format!("answer to request {call}"), status)
             }
             Event::Callback { number, request, .. } => {
@@ -101,7 +103,7 @@ impl World {
             // The hub's timeout is not a message.
             Event::CallbackAnswered { done: Done::Unreachable(_), .. } => return None,
             Event::CallbackAnswered { life, number, done } => {
-                let gone = if *life == self.life { "" } else { ", for a process that is gone" };
+                let gone = if *life == self.life { "" } else { ", for a process that has ended" };
                 (format!("answer to callback {number}"), format!("{done:?}{gone}"))
             }
             _ => return None,
@@ -147,7 +149,7 @@ fn describe_file(file: &FileView) -> String {
     let bytes = file.bytes.map_or_else(|| "removed".to_owned(), |bytes| format!("{bytes} bytes"));
     let medium = match (file.unsynced_changes, file.is_on_medium) {
         (0, true) => String::new(),
-        (0, false) => ", not so on the medium".to_owned(),
+        (0, false) => ", different on the medium".to_owned(),
         (changes, _) => format!(", {} unsynced in {changes} changes", file.unsynced_bytes),
     };
     let name = if file.is_name_synced { "" } else { ", name not synced" };
@@ -186,13 +188,13 @@ fn describe_dfsp(dfsp: &Dfsp, now_us: u64, lies: u64) -> String {
     words.join(", ")
 }
 
-/// What a world went through, as evidence that faults occurred.
+/// Counts of the events of a world, as evidence that faults occurred.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     pub starts: u64,
     pub starts_failed: u64,
     /// Crashes at a disk operation that was drawn when the previous process ended. They hit the start, or the time
-    /// right after it.
+    /// directly after it.
     pub starts_cut_off: u64,
     pub quick_restarts: u64,
     pub kills: u64,
@@ -201,7 +203,7 @@ pub struct Counts {
     pub sudden_kills: u64,
     /// Power losses that hit a process at work, at an independent moment.
     pub sudden_power_losses: u64,
-    /// Crashes in the middle of a disk operation, except those of starts that were cut off.
+    /// Crashes in the middle of a disk operation, without the crashes of starts that were cut off.
     pub crashes_at_operation: u64,
     /// Processes that stopped because of a failing disk.
     pub disk_stops: u64,
@@ -235,7 +237,7 @@ pub struct Counts {
     pub misdirected_writes: u64,
     /// Writes that reported success and left a sector unchanged.
     pub stale_writes: u64,
-    /// Worlds that ended because a start detected such damage and refused, 0 or 1.
+    /// Worlds that ended because a start detected such damage and refused it, 0 or 1.
     pub rot_found: u64,
     /// Damage that running hubs and readers detected.
     pub rot_met: u64,
@@ -243,7 +245,7 @@ pub struct Counts {
     pub snapshots_passed_over: u64,
     /// Worlds that ended because the newest frame was lost without a trace, which cannot be detected, 0 or 1.
     pub rot_unseen: u64,
-    /// Worlds in which a callback stayed owed to the end because its request is damaged, 0 or 1.
+    /// Worlds with a callback that stayed owed to the end because its request is damaged, 0 or 1.
     pub rot_withheld: u64,
     /// Worlds that reached their end with damage that nothing depended on, 0 or 1.
     pub rot_harmless: u64,
@@ -256,9 +258,9 @@ pub struct Counts {
     pub false_endings: u64,
     /// PUTs from senders that are not the payee.
     pub strangers_endings: u64,
-    /// Prepares that come again with another amount.
+    /// Prepares that are sent again with another amount.
     pub altered_prepares: u64,
-    /// Prepares that come again from another DFSP.
+    /// Prepares that are sent again by another DFSP.
     pub copied_prepares: u64,
     /// New prepares in another payer's name.
     pub forged_prepares: u64,
@@ -324,7 +326,7 @@ pub struct Counts {
     pub conversion_lies: u64,
     /// Bulk transfers with committed items.
     pub bulks_completed: u64,
-    /// Bulk transfers that were accepted and none of whose items was committed.
+    /// Accepted bulk transfers without a committed item.
     pub bulks_rejected: u64,
     /// Bulk transfers with both committed and uncommitted items.
     pub bulks_in_part: u64,

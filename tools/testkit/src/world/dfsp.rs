@@ -110,7 +110,7 @@ impl World {
             16 => self.after(delay, put(commit, false)),
             17 => self.after(delay, put(reserve, false)),
             18 => {
-                // It sends an abort and a fulfil, in either order.
+                // The payee sends an abort and a fulfil, in either order.
                 self.counts.contradictions += 1;
                 let other = self.between(500, 40_000);
                 self.after(delay, put(abort, true));
@@ -123,7 +123,7 @@ impl World {
         }
     }
 
-    /// A payee ends a transfer, rightly or wrongly.
+    /// A payee ends a transfer, correctly or with a fault.
     pub(super) fn send_put(&mut self, spec: usize, by: usize, ending: Ending, is_right: bool) {
         if self.dfsps[by].condition(self.now_us).is_dead {
             let until_us = self.dfsps[by].dead_until_us;
@@ -163,7 +163,7 @@ impl World {
         match self.random.below(9) {
             0 | 1 => self.end_as_stranger(liar, &spec),
             2 | 3 => {
-                // Its own prepare with another amount.
+                // The DFSP's own prepare with another amount.
                 self.counts.altered_prepares += 1;
                 let amount = spec.amount + 1;
                 let request = message::prepare(&spec, spec.payer, &amount.to_string(), now);
@@ -171,7 +171,7 @@ impl World {
                 self.send(spec.payer, request, seen, 1);
             }
             4 => {
-                // Another DFSP's prepare, sent as its own.
+                // Another DFSP's prepare under the DFSP's own name.
                 self.counts.copied_prepares += u64::from(liar != spec.payer);
                 let request = message::prepare(&spec, liar, &spec.amount.to_string(), now);
                 self.send(liar, request, meaning(&spec, liar, Some(i128::from(spec.amount) * UNITS)), 1);
@@ -258,7 +258,7 @@ impl World {
         self.auditor.outside.remote = Some(remote);
     }
 
-    /// The DFSP that receives a callback: the owner of the addressed host, or the DFSP that is meant behind it.
+    /// The DFSP that receives a callback: the owner of the addressed host, or the addressed DFSP behind it.
     pub(super) fn recipient(&self, request: &Request) -> Option<usize> {
         let host = number(request.path.split(['.', '/']).next()?)?;
         let meant = request.headers.get("fspiop-destination").and_then(|name| number(name.to_str().ok()?));

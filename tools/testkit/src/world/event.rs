@@ -1,4 +1,4 @@
-//! Events that are to come, in order of time.
+//! Future events, in order of time.
 
 use std::collections::BTreeMap;
 
@@ -92,7 +92,7 @@ pub(super) enum Event {
     Operate,
     /// A fault occurs.
     Trouble,
-    /// An operator acts at a moment for which it has waited.
+    /// An operator acts at the moment that it waited for.
     Ambush {
         life: u64,
         moment: Moment,
@@ -100,7 +100,7 @@ pub(super) enum Event {
     /// The disk decays while the hub runs.
     Decay,
     LosePower,
-    /// The process ends once more as soon as it runs, and this many times after that.
+    /// The process ends again as soon as it runs, and this many times after that.
     EndAgain {
         more: u64,
     },
@@ -114,7 +114,7 @@ pub(super) enum Event {
     Relief(Relief),
     /// All faults end.
     Heal,
-    /// DFSPs query what they do not know yet.
+    /// DFSPs query unknown outcomes.
     Ask,
     /// Retention checks the archive.
     Retain,
@@ -126,7 +126,7 @@ pub(super) enum Event {
 pub(super) enum Moment {
     /// A transfer is reserved, and its payee has not answered. The DFSP is one of its parties.
     InFlight { id: TransferId, dfsp: usize },
-    /// The process runs again and has not caught up yet.
+    /// The process runs again, but the lanes still read their backlog.
     AfterStart,
 }
 

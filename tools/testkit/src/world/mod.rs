@@ -1,4 +1,4 @@
-//! A world: everything that happens to one hub, event by event.
+//! A world: the events of one hub, one by one.
 
 mod ambush;
 mod bulks;
@@ -50,18 +50,19 @@ use crate::message::{Request, Spec};
 use crate::plan::{Bug, Plan};
 use crate::remote::Remote;
 
-/// Maximum number of events of a world. If there are more, the world does not come to rest.
+/// Maximum number of events of a world. If it is exceeded, the world does not come to rest.
 const EVENTS_MAX: u64 = 2_000_000;
-/// Sets the second random stream of a seed apart from the first.
+/// Separates the second random stream of a seed from the first.
 const MISCHANCE: u64 = 0x6d69_7363_6861_6e63;
 
+/// The result of a world.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
     /// The seed that determined everything.
     pub seed: u64,
     /// The auditor's findings, in sentences; empty if there are none.
     pub findings: Vec<String>,
-    /// A hash of the event log. It is the same for the same seed and plan on every machine.
+    /// A hash of the event log. One seed and plan produce the same hash on every machine.
     pub log_hash: u64,
     pub events: u64,
     /// Simulated duration in microseconds.
@@ -79,7 +80,7 @@ impl Outcome {
 
 /// Runs one seed.
 ///
-/// Panics where the hub does: an assertion of the ledger is a finding too, and its message names the place.
+/// Panics if the hub panics: an assertion of the ledger is a finding, too, and its message names the place.
 pub fn run(seed: u64, plan: &Plan) -> Outcome {
     let mut world = World::new(seed, plan.clone());
     while world.step() {}
@@ -101,7 +102,7 @@ pub struct World {
     auditor: Auditor,
     clock: ClockKeeper,
     epoch: Instant,
-    /// Whether the hub's time began with a clock that was about right.
+    /// Whether the hub's time began with a clock that counts as right.
     trusts_clock: bool,
     // The hub and its machine.
     disk: SimDisk,
@@ -112,16 +113,15 @@ pub struct World {
     next_sending: u64,
     turn_due: bool,
     lanes_due_us: Option<u64>,
-    /// Whether the disk's content differs from what was written.
+    /// Whether the disk has lost or changed written data.
     is_rotten: bool,
-    /// Records in frames in which a bit has changed.
+    /// Records in frames with a flipped bit.
     records_rotten: Vec<RangeInclusive<u64>>,
-    /// Records about which the disk had lied when a start was cut off. The start may have overwritten what was left of
-    /// them.
+    /// Records that the disk had lied about when a start was cut off. The start may have overwritten their remains.
     lies_at_start: Vec<std::ops::RangeInclusive<u64>>,
-    /// Number of false writes of the disk that were noticed here so far.
+    /// Number of false writes of the disk that were handled here so far.
     deceptions_seen: usize,
-    /// The disk operation at which this start, or the time right after it, is to be cut off.
+    /// The disk operation that cuts off this start, or the time directly after it.
     start_cut_at: Option<u64>,
     // Safety.
     /// Number of operations hit by a fault that were noticed here so far.
@@ -130,7 +130,7 @@ pub struct World {
     strikes_seen: usize,
     faults_unchecked: u64,
     // The participants outside the hub.
-    /// The DFSPs of this scheme, and behind them those of another one.
+    /// The DFSPs of this scheme, and the DFSPs of another scheme behind one of them.
     dfsps: Vec<Dfsp>,
     remote: Option<Remote>,
     operator: Operator,
@@ -225,7 +225,7 @@ impl World {
             return false;
         }
         let Some((now_us, event)) = self.schedule.next() else {
-            self.auditor.findings.add("nothing happens any more".to_owned());
+            self.auditor.findings.add("no event is left, but the world has not ended".to_owned());
             return false;
         };
         self.now_us = now_us;
@@ -352,7 +352,7 @@ impl World {
         self.events
     }
 
-    /// The next event, for people.
+    /// The next event as text.
     pub fn next_event(&self) -> String {
         self.schedule.peek().map_or_else(
             || "nothing".to_owned(),

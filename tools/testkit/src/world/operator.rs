@@ -23,7 +23,7 @@ const OPERATION_PAUSE_US: u64 = 700_000;
 const REPEAT_PAUSE_US: u64 = 50_000;
 /// One operation in this many ends a transfer.
 const END_ONE_IN: u64 = 4;
-/// Each time that an operator looks, one clock jump in this many is accepted.
+/// When an operator checks the clock, it accepts one jump in this many.
 const ACCEPT_ONE_IN: u64 = 3;
 /// The operator ends one of this many latest transfers.
 const RECENT_SPECS: usize = 4;
@@ -129,7 +129,7 @@ impl World {
             self.turn_journal();
         }
         if self.operator.current.take().is_some() {
-            self.auditor.findings.add("a scheme cannot be set up".to_owned());
+            self.auditor.findings.add("the scheme cannot be set up".to_owned());
         }
     }
 
@@ -271,7 +271,7 @@ impl World {
 
     pub(super) fn operator_told(&mut self, reply: Result<Reply, SubmitError>) {
         self.operator.is_submitted = false;
-        self.say(format_args!("operator is told {reply:?}"));
+        self.say(format_args!("operator receives {reply:?}"));
         // Without an outcome, the command is repeated.
         let Some(outcome) = reply.ok().and_then(Reply::into_outcome) else { return };
         let Some(command) = self.operator.current.take() else { return };
@@ -311,7 +311,7 @@ impl World {
             (command, Err(refusal)) => {
                 let is_settlement = matches!(&command, Command::Admin(command) if is_settlement(command));
                 self.count_refusal(is_settlement, &refusal);
-                self.say(format_args!("operator is refused {command:?}: {refusal:?}"));
+                self.say(format_args!("operator's {command:?} is rejected: {refusal:?}"));
             }
         }
     }
@@ -357,12 +357,12 @@ impl World {
         }
     }
 
-    /// The process has ended, so the answer will not come.
+    /// The process has ended, so the operator will not receive the answer.
     pub(super) fn operator_lost(&mut self) {
         self.operator.is_submitted = false;
     }
 
-    /// Restores everything: all participants active, all endpoints as before.
+    /// Restores the scheme: all participants active, all endpoints as before.
     pub(super) fn operator_heals(&mut self) {
         for dfsp in 0..self.locals() {
             let (name, account) = (fsp(dfsp), self.operator.accounts[dfsp].0);

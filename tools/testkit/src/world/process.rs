@@ -18,7 +18,7 @@ use crate::clock::{ClockKeeper, true_time};
 use crate::hub::{Hub, LyingDisk, Output, Setup};
 use crate::plan::Bug;
 
-/// Interval at which deadlines are checked.
+/// Interval of the checks of deadlines.
 const TICK_US: u64 = 100_000;
 /// Approximate number of disk operations of a start and the time after it.
 const STARTING_OPERATIONS: u64 = 16;
@@ -272,7 +272,7 @@ impl World {
     /// Reports an end or a failed start that no fault explains.
     fn explain(&mut self, reason: &str) {
         if self.is_rotten && names_damage(reason) {
-            // The next start shows whether that is right.
+            // The next start shows whether the damage is real.
             self.counts.rot_met += 1;
         } else if !(reason.contains("simulated") || self.is_of_nodes() && is_explained(reason)) {
             self.auditor.findings.add(format!("the hub ends without a fault: {reason}"));

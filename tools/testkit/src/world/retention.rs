@@ -1,5 +1,5 @@
-//! Retention: finished transfers are exported and removed after a while, whatever happens in the meantime. The requests
-//! of removed transfers come again, and the archive is lost between two lives.
+//! Retention: finished transfers are exported and removed after a while, regardless of other events. The requests of
+//! removed transfers are sent again, and the archive is lost between two lives.
 //!
 //! All random numbers of this module come from their own stream.
 
@@ -21,7 +21,7 @@ use super::phase::Phase;
 use crate::auditor::{Finished, Seen};
 use crate::plan::Plan;
 
-/// Sets the random stream of retention apart from a seed's other streams.
+/// Separates the random stream of retention from a seed's other streams.
 const STREAM: u64 = 0x7265_7465_6e74_696f;
 const PAUSE_MOST_US: u64 = 1_500_000;
 /// Durations of transfers if finished ones are removed soon, in milliseconds: no transfer is removed before its expiry.
@@ -29,12 +29,12 @@ const LASTING_SHORT_MS: [u64; 4] = [400, 1_000, 2_000, 3_000];
 /// One process in this many leaves no archive behind.
 const LOSSES_ONE_IN: u64 = 8;
 
-/// What retention has done in a world.
+/// The actions of retention in a world.
 #[derive(Debug)]
 pub(super) struct Retention {
     is_on: bool,
     random: Random,
-    /// The record up to which finished transfers were reported as removed.
+    /// The last record of the reported removals.
     pub(super) removed_to: u64,
     /// Exported transfers, by the first and the last record of the division, as in the names of files.
     exports: BTreeMap<(u64, u64), Vec<Finished>>,
@@ -72,7 +72,7 @@ impl World {
         }
     }
 
-    /// Retention closes the growing division, exports what has expired, and requests its removal.
+    /// Retention closes the growing division, exports expired divisions, and requests their removal.
     pub(super) fn retain(&mut self) {
         self.plan_retention();
         if self.phase == Phase::Over || self.hub.as_ref().is_none_or(|hub| hub.is_removing()) {
@@ -96,12 +96,12 @@ impl World {
         }
         if to_seq > 0 {
             hub.remove_finished(to_seq);
-            self.say(format_args!("retention removes what finished up to record {to_seq}"));
+            self.say(format_args!("retention removes transfers that finished up to record {to_seq}"));
         }
         self.after_hub(true);
     }
 
-    /// Checks what a file would contain: exactly what finished within its records, and the same each time.
+    /// Checks the content of an export: exactly the transfers that finished within its records, and the same each time.
     fn export(&mut self, first_seq: u64, last_seq: u64) {
         let mut exported = Vec::new();
         let visited = self.archive.for_each_in(first_seq, &mut |id, bytes| {
@@ -116,7 +116,7 @@ impl World {
         if !matches!(visited, Ok(true)) {
             findings.add(format!("the division of records {first_seq} to {last_seq} cannot be exported"));
         }
-        // If the archive failed at a removal that the journal has recorded, it still has what was exported before.
+        // If the archive failed at a removal that the journal has recorded, it still has the exported transfers.
         let before = self.retention.exports.get(&(first_seq, last_seq));
         let expected = match before.filter(|_| self.auditor.is_removed(last_seq)) {
             Some(before) => before.clone(),
@@ -138,7 +138,7 @@ impl World {
 
     /// Retention receives the result of a removal.
     pub(super) fn removed(&mut self, to_seq: u64, outcome: &Result<u64, SubmitError>) {
-        self.say(format_args!("retention is told {outcome:?} of record {to_seq}"));
+        self.say(format_args!("retention receives {outcome:?} for record {to_seq}"));
         if outcome.is_err() {
             return;
         }

@@ -1,9 +1,9 @@
-//! A disk that does not hold what was written. Bits flip, in a running hub and between two lives. Writes report success
+//! A disk that loses or changes written data. Bits flip, in a running hub and between two lives. Writes report success
 //! and are lost, go elsewhere, or leave a sector unchanged.
 //!
 //! A hub must reject such data, skip it, or not need it. One case cannot be detected (docs/reliability.md, "not
-//! covered"): the newest frame is lost after it was acknowledged, and nothing else refers to it, or what does is
-//! damaged as well. Such a world ends there, and the hub's state must still be one that was once correct.
+//! covered"): the newest frame is lost after it was acknowledged, and no other intact data refer to it. Such a world
+//! ends there, and the hub's state must still be one that was once correct.
 //!
 //! All random numbers of this module come from their own stream, except the flips between two lives.
 
@@ -19,7 +19,7 @@ use super::event::Event;
 use super::phase::Phase;
 use crate::hub::Hub;
 
-/// The phrases in which a hub or a reader reports damage.
+/// The phrases of hubs and readers that report damage.
 const DAMAGE_IN_WORDS: [&str; 3] = ["is damaged", "holds no record", "no longer holds"];
 /// Maximum number of decays in one world while the hub runs.
 const DECAYS_MAX: u64 = 3;
@@ -39,7 +39,7 @@ pub(super) fn names_damage(message: &str) -> bool {
     DAMAGE_IN_WORDS.iter().any(|words| message.contains(words))
 }
 
-/// Draws a bit of a file of journal or snapshots, mostly one where something is written.
+/// Draws a bit of a file of journal or snapshots, mostly one in a used part.
 fn draw_bit(disk: &SimDisk, random: &mut Random) -> Option<(String, usize, u64)> {
     let disk = disk.observer();
     let files = ["journal", "snapshots"].map(|directory| {
@@ -117,7 +117,7 @@ impl World {
         self.disk.inject_into(file, self.mischance.below(WRITES_AHEAD), fault);
     }
 
-    /// Handles a false write: decides when it is revealed.
+    /// Handles a false write: draws the time of its detection.
     pub(super) fn note_deceptions(&mut self) {
         let deceptions = self.disk.deceptions();
         for fault in &deceptions[self.deceptions_seen..] {
@@ -157,8 +157,8 @@ impl World {
         lies.iter().flat_map(|bytes| bytes.chunks(SECTOR_BYTES)).filter_map(records_of).collect()
     }
 
-    /// Whether the loss of the missing records cannot be detected by a hub that has started without them. That is so if
-    /// the disk lied about the first of them, the others are in such frames or damaged, and neither a snapshot nor the
+    /// Whether the loss of the missing records is undetectable for a hub that has started without them. It is if the
+    /// disk lied about the first of them, the others are in such frames or damaged, and neither a snapshot nor the
     /// archive refers to them.
     fn is_without_trace(&self, missing: RangeInclusive<u64>, lies: &[RangeInclusive<u64>]) -> bool {
         let is_known = self.archive.watermark() >= *missing.start()
@@ -176,13 +176,13 @@ impl World {
         snapshots.into_iter().map(move |one| (one.seq, store.read(one.seq).is_ok()))
     }
 
-    /// Judges the start of a hub in a world that may have damage: it has all records, or lacks only those whose loss
-    /// cannot be detected. Its state is correct.
+    /// Judges the start of a hub in a world that may have damage. The hub must have all records, or lack only records
+    /// with an undetectable loss. Its state must be correct.
     pub(super) fn judge_start(&mut self, hub: &Hub, known: u64, lies: &[RangeInclusive<u64>]) {
         let seq = hub.durable_seq();
         if seq < known {
             if self.is_rotten && self.is_without_trace(seq + 1..=known, lies) {
-                self.say(format_args!("records {} to {known} have vanished without a trace", seq + 1));
+                self.say(format_args!("records {} to {known} are lost without a trace", seq + 1));
                 self.counts.rot_unseen = 1;
                 self.phase = Phase::Over;
             } else {
@@ -206,9 +206,11 @@ impl World {
         match self.start_on(Arc::new(again)) {
             Err(error) if names_damage(&error.to_string()) => {}
             Err(error) => {
-                self.auditor.findings.add(format!("after damage a start says something else: {error}"))
+                self.auditor.findings.add(format!("after damage, a start fails with another error: {error}"))
             }
-            Ok(_) => self.auditor.findings.add("a start refused damage, and the next one took it".to_owned()),
+            Ok(_) => {
+                self.auditor.findings.add("a start refused damage, but the next one accepted it".to_owned())
+            }
         }
     }
 
@@ -223,7 +225,7 @@ impl World {
         is_rot
     }
 
-    /// The auditor cannot read further. A start from this disk must refuse it, or come to a correct state.
+    /// The auditor cannot read further. A start from this disk must refuse it, or reach a correct state.
     pub(super) fn judge_by_start(&mut self) {
         self.phase = Phase::Over;
         let (known, lies) = (self.auditor.last_seq(), self.records_lied_about());
@@ -244,7 +246,7 @@ impl World {
         }
     }
 
-    /// Number of owed callbacks whose request is damaged. They stay owed, and operators see that.
+    /// Number of owed callbacks with a damaged request. They stay owed, and operators see them.
     pub(super) fn withheld(&self) -> usize {
         if !self.is_rotten {
             return 0;

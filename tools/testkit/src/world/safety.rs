@@ -15,7 +15,7 @@ use crate::clock::true_time;
 use crate::hub::Hub;
 use crate::message;
 
-/// Interval at which DFSPs query unknown outcomes.
+/// Interval between queries for unknown outcomes.
 const ASK_PAUSE_US: u64 = 1_000_000;
 /// Maximum number of simultaneous queries.
 const QUESTIONS_MAX: usize = 64;
@@ -33,8 +33,7 @@ impl World {
         }
         self.disk.clear_faults();
         self.heal_nodes();
-        // A restart would hide what this process has forgotten. If there is never one, it would not be seen to come
-        // back.
+        // A restart would hide data that this process has forgotten. So some worlds end without a restart.
         if self.hub.is_some() && self.random.one_in(2) {
             self.end_process();
         }
@@ -85,7 +84,7 @@ impl World {
         told.is_final || told.unknown
     }
 
-    /// The unfinished items of a world that does not finish.
+    /// The unfinished items of a world that does not come to rest.
     pub(super) fn unfinished(&mut self) -> String {
         let unknown = (0..self.specs.len()).filter(|spec| !self.is_settled(*spec)).count();
         format!(
@@ -132,7 +131,7 @@ impl World {
         self.compare(true);
         self.counts.rot_harmless = u64::from(self.is_rotten);
         if self.hub.as_ref().is_none_or(|hub| hub.ledger().last_seq() != ledger.last_seq()) {
-            self.auditor.findings.add("I7: a restart in order does not bring the state back".to_owned());
+            self.auditor.findings.add("I7: an orderly restart does not restore the state".to_owned());
         }
     }
 }
@@ -141,14 +140,14 @@ impl World {
 const REPLAY_EVERY: u64 = 4;
 
 impl World {
-    /// Notes a fault, after which safety is to be checked.
+    /// Notes a fault. A safety check follows it.
     pub(super) const fn note_fault(&mut self) {
         self.counts.faults += 1;
         self.faults_unchecked += 1;
     }
 
-    /// After each event: notes whether a prepared fault has hit something, and makes the checks that faults require. It
-    /// makes them at the first moment when the ledger and the durable records are at the same record.
+    /// Called after each event: notes whether a prepared fault has occurred, and makes the checks that faults require,
+    /// as soon as the ledger and the durable records are at the same record.
     pub(super) fn watch_safety(&mut self) {
         let befallen = self.disk.befallen() + self.archive.befallen();
         if befallen > self.befallen {
@@ -200,7 +199,7 @@ impl World {
         }
         self.counts.checks += 1;
         self.counts.faults_checked += mem::take(&mut self.faults_unchecked);
-        // What the medium has not retained cannot be replayed, and damaged data may be detected here first.
+        // Data that the medium has lost cannot be replayed, and damage may be detected here first.
         if replays && self.disk.lies().is_empty() {
             self.counts.replays_compared += 1;
             let disk: Arc<dyn Disk> = Arc::new(self.disk.observer());

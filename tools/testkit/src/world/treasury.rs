@@ -1,5 +1,5 @@
 //! Settlement: windows are closed and settled during all other events, account by account and in any order. Settlements
-//! are aborted, requested twice, and requested wrongly.
+//! are aborted, requested twice, and requested with mistakes.
 //!
 //! All random numbers of this module come from their own stream.
 
@@ -20,12 +20,12 @@ use super::values::{kes, money};
 use crate::auditor::SimFee;
 use crate::plan::Plan;
 
-/// Sets the random stream of settlement apart from a seed's other streams.
+/// Separates the random stream of settlement from a seed's other streams.
 const STREAM: u64 = 0x7365_7474_6c65_6d65;
 const PAUSE_MOST_US: u64 = 600_000;
 /// One step in this many is drawn without regard to the state.
 const BLIND_ONE_IN: u64 = 4;
-/// One settlement in this many is aborted, each time that it could advance.
+/// Each time that a settlement could advance, one in this many is aborted.
 const ABORT_ONE_IN: u64 = 8;
 /// The currency's own model, which operators switch off and on. The other model is the default.
 const OWN_MODEL: &str = "DEFERREDNETKES";
@@ -79,7 +79,8 @@ impl Treasury {
                 && open.state == WindowState::Open
                 && ledger.window_pairs(open).is_some_and(|pairs| !pairs.is_empty())
         });
-        // Sometimes several windows come together first. Windows of fees are settled after those of positions.
+        // Sometimes several windows are closed before they are settled together. Windows of fees are settled after
+        // windows of positions.
         if let Some(open) = open
             && (windows.is_empty() || self.random.one_in(2))
         {
@@ -145,7 +146,7 @@ impl Treasury {
         }
     }
 
-    /// Draws any step; most of these cannot succeed.
+    /// Draws any step, regardless of the state; most of them cannot succeed.
     fn blind_step(&mut self, ledger: &Ledger) -> Option<AdminCommand> {
         let (windows, settlements) = (ledger.windows().len(), ledger.settlements().len());
         let id = SettlementId(self.below(settlements + 2) as u32);
@@ -363,7 +364,7 @@ fn abort(id: SettlementId) -> AdminCommand {
     AdminCommand::AbortSettlement(SettlementAbort { id, reason, external_reference: None })
 }
 
-/// The same accounts, with the money that the bank moved.
+/// The accounts of a settlement, with the money that the bank moved.
 fn move_cover(ledger: &Ledger, id: SettlementId, accounts: Vec<u32>) -> AdminCommand {
     let item = |account: u32| {
         let mut bytes = [0xC0; 16];

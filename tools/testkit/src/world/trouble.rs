@@ -223,7 +223,7 @@ impl World {
         *count += 1;
     }
 
-    /// Some old requests come again, as they may with faulty networks and DFSPs.
+    /// Some old requests are sent again, as faulty networks and DFSPs may do.
     fn replay(&mut self) {
         for _ in 0..1 + self.random.below(6) {
             let count = self.history.len() as u64;

@@ -1,4 +1,4 @@
-//! Names of DFSPs and amounts of money as commands have them.
+//! Names of DFSPs and amounts of money in the form of commands.
 
 use upesi_types::{Amount, Currency, FspId};
 

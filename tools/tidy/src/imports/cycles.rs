@@ -46,7 +46,7 @@ pub fn cycles(graph: &Graph) -> Vec<Cycle> {
 /// An arrow, and the modules between which it leads at some level.
 type Step<'all> = (ModulePath, ModulePath, &'all Arrow);
 
-/// Every module with those that it leads to, and an arrow for each.
+/// Every module with its successors, and an arrow for each.
 type Ways<'all> = BTreeMap<&'all ModulePath, BTreeMap<&'all ModulePath, &'all Arrow>>;
 
 fn of_level(arrows: &[Step<'_>]) -> Vec<Cycle> {

@@ -76,7 +76,7 @@ impl Graph {
     /// Reads the modules of a crate from its root file. `sources` are the files of the tree.
     ///
     /// # Panics
-    /// If a file is no Rust.
+    /// If a file is not valid Rust.
     pub fn read(sources: &BTreeMap<PathBuf, String>, root: &Path) -> Self {
         let mut graph = Self::default();
         if let Some(text) = sources.get(root) {
@@ -86,7 +86,7 @@ impl Graph {
         graph
     }
 
-    /// Adds a module and those below it. `folder` is where the files of its modules are.
+    /// Adds a module and the modules below it. `folder` contains the files of its modules.
     fn add(
         &mut self,
         sources: &BTreeMap<PathBuf, String>,
@@ -131,7 +131,7 @@ impl Graph {
         module.map(|module| module.children.keys().cloned().collect()).unwrap_or_default()
     }
 
-    /// All arrows between files of which neither contains the other.
+    /// All arrows between files. An arrow between a file and a file below it is left out.
     pub fn arrows(&self) -> BTreeSet<Arrow> {
         let mut arrows = BTreeSet::new();
         for (index, module) in self.modules.iter().enumerate() {
@@ -157,8 +157,8 @@ impl Graph {
         &self.modules[self.modules[index].of_file.unwrap_or(index)].path
     }
 
-    /// The module to which a path leads from a module, with the name of an item in it; `None` if it leads out of the
-    /// crate. `seen` are the imports on the way, which may form a circle.
+    /// The module that a path from a module leads to, with the name of an item in it; `None` if the path leads out of
+    /// the crate. `seen` contains the imports on the way, which may form a circle.
     fn resolve(
         &self,
         from: Index,
@@ -177,7 +177,7 @@ impl Graph {
                 }
                 self.look_up(module, rest, seen)
             }
-            // A name in scope: that of a module below, or an import.
+            // A name in scope: a module below, or an import.
             name if self.modules[from].children.contains_key(name) => self.look_up(from, segments, seen),
             name => {
                 let is_known = self.import(from, name).is_some_and(|import| import.path.segments[0] != name);

@@ -45,7 +45,7 @@ pub struct Content {
 /// Reads a source file.
 ///
 /// # Panics
-/// If it is no Rust.
+/// If it is not valid Rust.
 pub fn read(text: &str) -> Content {
     let mut content = Content::default();
     let tokens: TokenStream = text.parse().unwrap_or_else(|error| panic!("{error}"));
@@ -62,13 +62,13 @@ impl Content {
     /// Adds the tokens of a block. `is_of_module` is false inside of functions, types and macros.
     fn add(&mut self, tokens: TokenStream, is_of_module: bool) {
         let mut tokens = tokens.into_iter().peekable();
-        // Attributes since the last token that was none.
+        // Attributes since the last token that was not one.
         let mut attributes: Vec<Group> = Vec::new();
         // Number of colons directly before the token.
         let mut colons = 0;
         while let Some(token) = tokens.next() {
             if is_punct(&token, '#') {
-                // A test file that is one as a whole says so at its beginning.
+                // A file of tests has the attribute at its beginning.
                 let is_inner = tokens.next_if(|next| is_punct(next, '!')).is_some();
                 if let Some(TokenTree::Group(group)) =
                     tokens.next_if(|next| group_of(next, Delimiter::Bracket))
@@ -236,16 +236,16 @@ fn next_segment(tokens: &mut Tokens) -> Option<String> {
     Some(name.to_string())
 }
 
-fn is_punct(token: &TokenTree, wanted: char) -> bool {
+pub(crate) fn is_punct(token: &TokenTree, wanted: char) -> bool {
     matches!(token, TokenTree::Punct(punct) if punct.as_char() == wanted)
 }
 
-fn group_of(token: &TokenTree, delimiter: Delimiter) -> bool {
+pub(crate) fn group_of(token: &TokenTree, delimiter: Delimiter) -> bool {
     matches!(token, TokenTree::Group(group) if group.delimiter() == delimiter)
 }
 
 /// Whether an attribute is `#[cfg(test)]`, `#[cfg(all(test, …))]`, `#[test]` or `#[cfg(doc)]`.
-fn is_of_tests(attribute: &Group) -> bool {
+pub(crate) fn is_of_tests(attribute: &Group) -> bool {
     let mut tokens = attribute.stream().into_iter();
     match (tokens.next(), tokens.next()) {
         (Some(TokenTree::Ident(name)), None) => name == "test",

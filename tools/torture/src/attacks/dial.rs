@@ -15,6 +15,7 @@ pub const HTTP_2: &[u8] = b"h2";
 /// A connection over any transport.
 pub type Stream = Box<dyn Duplex>;
 
+/// A connection in both directions.
 pub trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Duplex for T {}
@@ -32,7 +33,7 @@ impl Dialer {
         Self { target, tls: None }
     }
 
-    /// Creates a dialer of TLS connections. Each has a full handshake if the configuration resumes no session.
+    /// Creates a dialer of TLS connections. If the configuration resumes no session, each has a full handshake.
     pub fn secured(target: SocketAddr, config: Arc<ClientConfig>) -> Self {
         Self { target, tls: Some(TlsConnector::from(config)) }
     }

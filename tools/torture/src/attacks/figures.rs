@@ -12,8 +12,8 @@ use crate::hub_binary;
 
 /// Maximum p99 of payments with a flood, in thousandths of the p99 without it.
 pub const P99_PERMILLE_MAX: u64 = 3_000;
-/// Lower bound of the p99 without a flood in that comparison. Below it, the scheduler of the machine that the hub, the
-/// DFSPs and the attackers share determines the p99, not the hub.
+/// Lower bound of the p99 without a flood in that comparison. Below it, the machine's scheduler determines the p99, not
+/// the hub: the hub, the DFSPs and the attackers share the machine.
 pub const P99_FLOOR_US: u64 = 5_000;
 pub const RSS_MIB_MAX: u64 = 300;
 /// Maximum log output of the hub during a flood, in KiB per minute.
@@ -21,10 +21,11 @@ pub const LOGGED_KIB_PER_MIN_MAX: u64 = 1_024;
 /// Minimum percentage of due payments that must end in a phase; below it, there is no p99.
 const MEASURED_PERCENT_MIN: u64 = 50;
 
+/// The end of a payment or a request.
 #[derive(Clone, Debug)]
 pub struct Ended {
     pub intended: Instant,
-    /// Time from then to the end, or what went wrong.
+    /// Time from the due time to the end, or the failure.
     pub outcome: Result<Duration, String>,
 }
 
@@ -50,8 +51,8 @@ pub struct Round {
     pub quiet_p99_us: Option<u64>,
     #[serde(rename = "storm_p99_us")]
     pub flood_p99_us: Option<u64>,
-    /// With a flood of the same kind and rate against a server that answers everything at once and does nothing. It
-    /// shows the machine's own share. Measured only for floods that keep the machine busy.
+    /// The p99 with a flood of the same kind and rate against a server that answers everything immediately. It shows
+    /// the machine's own share. Measured only for floods that keep the machine busy.
     #[serde(rename = "elsewhere_p99_us")]
     pub control_p99_us: Option<u64>,
 }
@@ -77,10 +78,10 @@ impl Round {
 impl std::fmt::Display for Round {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let told = |us: Option<u64>| us.map_or_else(|| "–".to_owned(), |us| format!("{} ms", ms(us)));
-        write!(f, "{} before, {} in the flood", told(self.quiet_p99_us), told(self.flood_p99_us))?;
+        write!(f, "{} before the flood, {} during it", told(self.quiet_p99_us), told(self.flood_p99_us))?;
         match self.control_p99_us {
             None => Ok(()),
-            control => write!(f, ", {} with the flood elsewhere", told(control)),
+            control => write!(f, ", {} with the flood on a stand-in", told(control)),
         }
     }
 }
@@ -90,13 +91,13 @@ pub fn ms(us: u64) -> String {
     format!("{}.{}", us / 1_000, us % 1_000 / 100)
 }
 
-/// The median; `None` if there are no values.
+/// The median; `None` without values.
 pub fn median<T: Ord + Copy>(mut values: Vec<T>) -> Option<T> {
     values.sort_unstable();
     values.get(values.len() / 2).copied()
 }
 
-/// Number of payments that ended as they should, number of the others, and the failure of the first of these.
+/// Number of successful payments, number of the others, and the failure of the first of these.
 pub fn outcomes(ended: &[Ended]) -> (u64, u64, Option<&str>) {
     let mut failures = ended.iter().filter_map(|ended| ended.outcome.as_ref().err());
     let failed = failures.clone().count();
@@ -114,6 +115,7 @@ pub struct Bounds {
     pub calls: bool,
 }
 
+/// The result of one attack.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AttackResult {
     pub name: String,
@@ -145,16 +147,16 @@ pub struct AttackResult {
     pub called: u64,
     /// The start of the first answer to the attacker.
     pub answered: String,
-    /// Honest payments that ended as they should.
+    /// Successful honest payments.
     pub paid: u64,
     pub failed: u64,
-    /// Honest requests on new connections, to the ports of DFSPs and operators, that were answered as they should be.
+    /// Honest requests on new connections, to the ports of DFSPs and operators, that were answered correctly.
     pub asked: u64,
     pub unanswered: u64,
     /// Finally delivered callbacks to the DFSP that rejects some, per thousand.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delivered_permille: Option<u64>,
-    /// Problems beside the figures: the hub ended, or the audit found something.
+    /// Problems other than the figures: the hub ended, or the audit has findings.
     pub findings: Vec<String>,
     pub violations: Vec<String>,
 }
@@ -174,14 +176,14 @@ impl AttackResult {
             }
         };
         let too_slow = self.p99_permille.is_none_or(|permille| permille > P99_PERMILLE_MAX);
-        broken(too_slow, format!("payments' p99 is {} of before", times(self.p99_permille)));
+        broken(too_slow, format!("payments' p99 is {} of the p99 before", times(self.p99_permille)));
         let connects_slowly = self.connected_permille.is_none_or(|permille| permille > P99_PERMILLE_MAX);
         let connected = times(self.connected_permille);
-        broken(connects_slowly, format!("new connections' p99 is {connected} of before"));
+        broken(connects_slowly, format!("new connections' p99 is {connected} of the p99 before"));
         let logged = self.logged_kib_per_min;
-        broken(logged > LOGGED_KIB_PER_MIN_MAX, format!("it made the hub log {logged} KiB a minute"));
-        broken(lasts(&self.rounds), "payments' p99 does not come down again after the flood".to_owned());
-        broken(self.rss_mib_max > RSS_MIB_MAX, format!("the hub took {} MiB", self.rss_mib_max));
+        broken(logged > LOGGED_KIB_PER_MIN_MAX, format!("the hub logged {logged} KiB a minute"));
+        broken(lasts(&self.rounds), "payments' p99 stays high after the flood".to_owned());
+        broken(self.rss_mib_max > RSS_MIB_MAX, format!("the hub used {} MiB", self.rss_mib_max));
         broken(self.rss_mib_max == 0, "the hub's memory was not measured".to_owned());
         let (paid, failed) = (self.paid, self.failed);
         broken(failed > 0, format!("{failed} honest payments of {} failed", paid + failed));
@@ -189,19 +191,19 @@ impl AttackResult {
         let asked = self.asked + unanswered;
         broken(
             unanswered > 0,
-            format!("{unanswered} of {asked} honest requests on new connections were not served"),
+            format!("{unanswered} of {asked} honest requests on new connections were not answered"),
         );
-        broken(asked == 0, "no honest request on a new connection was tried".to_owned());
-        broken(self.sent == 0, "the attack reached nothing".to_owned());
+        broken(asked == 0, "no honest request was sent on a new connection".to_owned());
+        broken(self.sent == 0, "the attack sent nothing".to_owned());
         broken(bounds.calls && self.called == 0, "the hub did not call the attacker's endpoint".to_owned());
         let written = self.written_kib_per_s;
         let is_too_much = bounds.written_kib_per_s_max.is_some_and(|most| written > most);
-        broken(is_too_much, format!("it made the hub write {written} KiB a second"));
+        broken(is_too_much, format!("the hub wrote {written} KiB a second"));
         let delivered = self.delivered_permille.unwrap_or(0);
         let is_too_little = bounds.delivered_permille_min.is_some_and(|least| delivered < least);
         broken(
             is_too_little,
-            format!("only {delivered} of 1,000 callbacks reached the DFSP that refuses 100"),
+            format!("only {delivered} of 1,000 callbacks were delivered to the DFSP that rejects 100"),
         );
         self
     }
@@ -211,7 +213,8 @@ fn median_permille(rounds: &[Round]) -> Option<u64> {
     median(rounds.iter().copied().map(Round::permille).collect::<Option<_>>()?)
 }
 
-/// Whether payments are still slow in the quiet phases after a flood: even the quietest of the later rounds is.
+/// Whether payments are still slow in the quiet phases after a flood. They are if even the quietest of the later rounds
+/// is slow.
 fn lasts(rounds: &[Round]) -> bool {
     let quiet = |round: &Round| round.quiet_p99_us.unwrap_or(u64::MAX);
     let Some(first) = rounds.first() else { return false };
@@ -224,6 +227,7 @@ pub fn times(permille: Option<u64>) -> String {
     permille.map_or_else(|| "not measured".to_owned(), |permille| format!("{} ×", ms(permille)))
 }
 
+/// A run of several attacks.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AttacksRun {
     #[serde(flatten)]
@@ -245,8 +249,8 @@ impl AttacksRun {
         Self { provenance, rate_per_s: plan.rate_per_s, phase_s: plan.phase.as_secs(), attacks }
     }
 
-    /// The newest result of each attack, by name. An attack that was run alone replaces only its own result. All other
-    /// data are those of the last run.
+    /// The newest result of each attack, by name. A run of a single attack replaces only the result of this attack. All
+    /// other data come from the last run.
     pub fn newest(runs: &[Self]) -> Option<Self> {
         let all = runs.iter().flat_map(|run| &run.attacks);
         let newest: BTreeMap<_, _> = all.map(|attack| (&attack.name, attack)).collect();
@@ -257,6 +261,7 @@ impl AttacksRun {
         self.attacks.iter().filter(|attack| !attack.violations.is_empty()).count()
     }
 
+    /// The objectives and their results in words.
     pub fn aims(&self) -> String {
         let slowest = self.attacks.iter().map(|attack| attack.p99_permille);
         // An attack without a p99 counts as worse than any with one.
@@ -264,7 +269,8 @@ impl AttacksRun {
             if slowest.clone().any(|permille| permille.is_none()) { None } else { slowest.flatten().max() };
         let memory = self.attacks.iter().map(|attack| attack.rss_mib_max).max().unwrap_or(0);
         format!(
-            "payments' p99 ≤ {} × (of at least {} ms): {}; ≤ {RSS_MIB_MAX} MiB: {memory}; no end, none refused",
+            "payments' p99 ≤ {} × (of at least {} ms): {}; ≤ {RSS_MIB_MAX} MiB: {memory}; no crash, no \
+             failed payment",
             P99_PERMILLE_MAX / 1_000,
             P99_FLOOR_US / 1_000,
             times(slowest)
@@ -273,6 +279,7 @@ impl AttacksRun {
 }
 
 impl AttackResult {
+    /// The result in lines for a terminal.
     pub fn summary(&self) -> String {
         let verdict = if self.violations.is_empty() { "kept" } else { "BROKEN" };
         let Self { name, rss_mib_max, written_kib_per_s, paid, failed, asked, .. } = self;
@@ -297,7 +304,7 @@ impl AttackResult {
 /// The subject of its file of evidence. The first run there is of the hub before it was hardened against the attacks.
 pub const SUBJECT: Subject = Subject {
     name: "attacks",
-    what: "floods that need no credential, or only one DFSP's, beside honest payments",
+    what: "floods with no credential, or with one DFSP's, during honest payments",
     command: "torture attacks --report docs/evidence",
 };
 
@@ -329,9 +336,9 @@ mod tests {
     const BOUNDS: Bounds =
         Bounds { written_kib_per_s_max: Some(1_024), delivered_permille_min: Some(850), calls: true };
 
-    /// Each figure alone breaks the verdict as soon as it is out of bounds, and not before.
+    /// Each figure alone breaks the promise when it is out of its bounds, and not before.
     #[test]
-    fn each_figure_is_held_against_its_bound() {
+    fn figure_out_of_its_bound_is_a_violation() {
         type Change = fn(&mut AttackResult);
         let cases: [(Change, usize, &str); 25] = [
             (|_| {}, 0, "nothing"),
@@ -343,15 +350,15 @@ mod tests {
             (|it| it.rounds = vec![round(6_000, 30_011, Some(10_000)); 3], 1, "slower with the hub"),
             (|it| it.rounds[1].flood_p99_us = Some(900_000), 0, "one round of three"),
             (|it| it.rounds[1..].fill(round(6_000, 900_000, None)), 1, "two rounds of three"),
-            (|it| it.rounds[0].flood_p99_us = None, 1, "a flood in which too few payments ended"),
+            (|it| it.rounds[0].flood_p99_us = None, 1, "a flood during which too few payments ended"),
             (|it| it.rounds.clear(), 1, "no rounds"),
-            (|it| it.rounds[1..].fill(round(19_000, 19_000, None)), 1, "a quiet that is none any more"),
+            (|it| it.rounds[1..].fill(round(19_000, 19_000, None)), 1, "quiet phases that stay slow"),
             (|it| it.connected = vec![round(6_000, 18_000, None); 3], 0, "connections exactly three times"),
             (|it| it.connected = vec![round(6_000, 18_007, None); 3], 1, "connections more than that"),
             (|it| it.connected.clear(), 1, "no new connections"),
             (|it| it.logged_kib_per_min = 1_025, 1, "the log"),
             (|it| it.rss_mib_max = 301, 1, "memory"),
-            (|it| it.rss_mib_max = 0, 1, "memory that nobody measured"),
+            (|it| it.rss_mib_max = 0, 1, "memory that was not measured"),
             (|it| it.failed = 1, 1, "a payment"),
             (|it| it.unanswered = 1, 1, "a request"),
             (|it| it.sent = 0, 1, "an attack that never was"),
@@ -372,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn a_payment_counts_when_it_was_due_and_too_few_tell_nothing() {
+    fn p99_counts_payments_by_due_time_and_needs_enough() {
         let from = Instant::now();
         let ms = Duration::from_millis;
         let ended = |at: u64, outcome| Ended { intended: from + ms(at), outcome };
@@ -386,15 +393,15 @@ mod tests {
     }
 
     #[test]
-    fn factors_are_told_with_one_decimal() {
-        let text = "5.0 ms before, – in the flood, 0.9 ms with the flood elsewhere";
+    fn factors_are_printed_with_one_decimal() {
+        let text = "5.0 ms before the flood, – during it, 0.9 ms with the flood on a stand-in";
         let round = Round { flood_p99_us: None, ..round(5_010, 0, Some(999)) };
         assert_eq!(round.to_string(), text);
         assert_eq!((times(Some(2_961)), times(None)), ("2.9 ×".to_owned(), "not measured".to_owned()));
     }
 
     #[test]
-    fn runs_are_added_and_the_worst_of_a_run_is_told() {
+    fn evidence_adds_runs_and_shows_their_worst_attack() {
         let directory = tempfile::tempdir().unwrap();
         let attack = |permille, mib, violations: &[&str]| AttackResult {
             p99_permille: permille,

@@ -1,4 +1,4 @@
-//! Floods: a few bounded tasks of an attacker, on a thread of their own.
+//! Floods: a limited number of an attacker's tasks, on a separate thread.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,7 +15,7 @@ use upesi_http::Bytes;
 use super::dial::{Dialer, Stream};
 use super::streams::{self, Streams};
 
-/// First address of the attackers. No DFSP has an address like theirs.
+/// First address of the attackers. No DFSP has one of their addresses.
 pub const ADDRESS: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 66);
 /// Delay before an attacker connects again.
 const AGAIN: Duration = Duration::from_secs(1);
@@ -32,6 +32,7 @@ const TAKEN: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
 const REFUSED: &[u8] = b"HTTP/1.1 500 Internal Server Error\r\nContent-Length: 0\r\n\r\n";
 const INTERIM: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
+/// Makes the request with this number.
 pub type Make = Arc<dyn Fn(u64) -> Bytes + Send + Sync>;
 
 /// The activity of an attacker's connections.
@@ -98,7 +99,7 @@ impl Flood {
         Self { held, tally, end: Some(end), thread: Some(thread) }
     }
 
-    /// Whether all connections that are to be held were opened.
+    /// Whether all connections to be held were opened.
     pub fn stands(&self) -> bool {
         self.sent() >= self.held
     }
@@ -221,11 +222,11 @@ async fn discard(mut reading: impl AsyncReadExt + Unpin, tally: Tally) {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Manner {
     Polite,
-    /// It sends `100 Continue` without end.
+    /// Sends `100 Continue` without end.
     Interim,
     Silent,
     Drips,
-    /// It answers callbacks about one of ten ids with 500, each time.
+    /// Answers callbacks about one of ten ids with 500, each time.
     Refusing,
 }
 
@@ -243,7 +244,7 @@ struct Counts {
 }
 
 impl Endpoint {
-    /// Listens on a free port and behaves politely. It ends when this value is dropped. Fails if there is no port.
+    /// Listens on a free port and behaves politely. It ends when this value is dropped. Fails if it cannot listen.
     pub fn listen() -> std::io::Result<Self> {
         let listener = std::net::TcpListener::bind((ADDRESS, 0))?;
         listener.set_nonblocking(true)?;
@@ -331,7 +332,7 @@ async fn answer(mut stream: TcpStream, manner: Manner, counts: &Counts) -> std::
     }
 }
 
-/// Whether a request is about one id of ten: the number at the end of the id decides. `head` may include earlier bytes.
+/// Whether a request is about one id of ten; the number at the end of the id decides. `head` may include earlier bytes.
 fn is_tenth(head: &[u8]) -> bool {
     let text = String::from_utf8_lossy(head);
     let path = text.rsplit("PUT ").next().and_then(|rest| rest.split(' ').next()).unwrap_or_default();
@@ -340,8 +341,8 @@ fn is_tenth(head: &[u8]) -> bool {
     number.is_some_and(|number| number.is_multiple_of(10))
 }
 
-/// Whether a byte is the last of a head. `ends` counts how many of a head's four last bytes came before. Bodies here
-/// contain no line ends.
+/// Whether a byte is the last of a head. `ends` counts the line-end bytes directly before it. Bodies here contain no
+/// line ends.
 const fn head_ends(ends: &mut usize, byte: u8) -> bool {
     *ends = match (byte, *ends) {
         (b'\r', 0 | 2) | (b'\n', 1 | 3) => *ends + 1,
@@ -360,7 +361,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn heads_are_counted_however_they_are_split() {
+    fn split_heads_are_counted() {
         let mut ends = 0;
         let count = |text: &str, ends: &mut usize| text.bytes().filter(|byte| head_ends(ends, *byte)).count();
         assert_eq!(count("GET / HTTP/1.1\r\nHost: a\r\n\r\nGET / HTTP/1.1\r\n\r", &mut ends), 1);
@@ -368,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn one_of_ten_ids_is_refused_whatever_came_before_its_head() {
+    fn one_of_ten_ids_is_rejected_regardless_of_earlier_bytes() {
         let head = |number: u64| {
             format!("{{\"a\":1}}PUT /transfers/{:08x}-0-4-8-{number:012x}/error HTTP/1.1\r\n\r\n", 10)
         };
@@ -379,7 +380,7 @@ mod tests {
 
     /// Both ends of every attack at once: a flood against the attacker's own polite server.
     #[test]
-    fn a_flood_reaches_a_server_and_ends_with_its_value() {
+    fn flood_reaches_a_server_and_ends_when_dropped() {
         let server = Endpoint::listen().unwrap();
         let make: Make = Arc::new(|_| Bytes::from_static(b"GET / HTTP/1.1\r\n\r\n"));
         let means =

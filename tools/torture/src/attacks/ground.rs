@@ -37,7 +37,7 @@ const PROBE_INTERVAL: Duration = Duration::from_millis(100);
 pub const PROBES_PER_S: u64 = 10;
 /// One interval in this many also has a large body and an operator's request.
 const PROBES_OF_ALL: u64 = 5;
-/// Interval at which the positions are compared.
+/// Interval of the comparisons of positions.
 const LOOK_INTERVAL: Duration = Duration::from_millis(500);
 /// Size of a large body.
 const LARGE_BYTES: usize = 200_000;
@@ -94,7 +94,7 @@ async fn start_hub(
 }
 
 impl Ground {
-    /// Starts a hub with its shipped settings, and with a metrics port if that is attacked. Then starts the payments.
+    /// Starts a hub with its default settings, with a metrics port if the attack is on this port, and the payments.
     /// Fails if something cannot be started.
     pub async fn start(
         plan: &Plan,
@@ -125,7 +125,7 @@ impl Ground {
         set_endpoints_of_all(&admin, &simulator, &ANSWER_ENDPOINTS).await.map_err(told)?;
         let endpoint = Endpoint::listen().map_err(told)?;
         match &mutual {
-            // In that case the hub calls no server without TLS.
+            // With mutual TLS, the hub calls no server without TLS.
             Some(mutual) => bind(&admin, mutual.trial()).await.map_err(told)?,
             None => register(&admin, &endpoint).await.map_err(told)?,
         }
@@ -138,7 +138,7 @@ impl Ground {
         Ok(Self { hub, payments, endpoint, simulator, rss_mib_max: 0, mutual, probes, log })
     }
 
-    /// Starts another hub with the same keys and no participants. Fails if it cannot be started.
+    /// Starts another hub with the same keys and without participants. Fails if it cannot be started.
     pub async fn other_hub(&self, plan: &Plan, data: &Path) -> Result<HubProcess, String> {
         start_hub(&plan.binary, data, self.mutual.as_ref(), &[], None).await
     }
@@ -186,7 +186,8 @@ impl Ground {
         self.probes.fresh.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Honest requests on new connections, after the last of them has ended: the served ones, and the others.
+    /// Number of answered honest requests on new connections, and number of the others, after the last of them has
+    /// ended.
     pub async fn probed(&self) -> (u64, u64) {
         while self.probes.open.load(Ordering::Acquire) > 0 {
             tokio::time::sleep(Duration::from_millis(10)).await;
@@ -373,7 +374,7 @@ impl Payments {
         }));
     }
 
-    /// Starts no more payments, and waits until those in progress have ended.
+    /// Stops starting payments, and waits until the started ones have ended.
     pub async fn pause(&mut self) {
         self.pacer = None;
         let deadline = Instant::now() + 4 * PAYMENT_PATIENCE;

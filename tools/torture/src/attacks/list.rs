@@ -15,7 +15,7 @@ use super::streams::Streams;
 /// Number of DFSPs in the scheme. The first four are honest, and the last one is the attacker's.
 pub const DFSPS: usize = 6;
 pub const HONEST: usize = 4;
-/// The DFSP in whose name the attacker sends quotes.
+/// The DFSP that the attacker names as sender of quotes.
 const QUOTING: &str = "dfsp-5";
 pub const HOSTILE: &str = "dfsp-6";
 /// Address of the hub's metrics, if they have their own port.
@@ -31,7 +31,7 @@ pub enum Port {
     Metrics,
 }
 
-/// The credential of an attacker. With any but the first, the hub requires mutual TLS of DFSPs, and TLS of operators.
+/// The credential of an attacker. Except for the first, the hub requires mutual TLS of DFSPs, and TLS of operators.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Credential {
     /// Connections without TLS, as in the whole scheme.
@@ -44,6 +44,7 @@ pub enum Credential {
     LongChain,
 }
 
+/// An attack of the list.
 pub struct Attack {
     /// Its name, for `--only` and in the evidence.
     pub name: &'static str,
@@ -58,7 +59,7 @@ pub struct Attack {
     /// Duration of the flood if there is a single round.
     pub time: Option<Duration>,
     pub credential: Credential,
-    /// The hub's limit of descriptors, if the attack is about descriptors. The hub then restarts during the flood.
+    /// The hub's limit of descriptors, for attacks on descriptors. The hub then restarts during the flood.
     pub descriptors: Option<u64>,
 }
 
@@ -182,7 +183,7 @@ fn pages(path: &str, connections: usize, reads: bool) -> Means {
     Means::Pipeline { connections, make, per_s: None, count_max: u64::MAX, reads }
 }
 
-/// Requests, at a rate per second, that the hub answers by calling the attacker as DFSP.
+/// Requests at a rate per second. The hub answers them with callbacks to the attacker as DFSP.
 fn provoke(per_s: u64) -> Means {
     let state = |number| request(&format!("GET /transfers/{}", id(number)), HOSTILE, "", "", 0);
     paced(pipeline(state), Some(per_s), u64::MAX)
@@ -207,27 +208,32 @@ fn bodies() -> Vec<Attack> {
     let unknown = |length| pipeline(move |number| prepare(number, "nobody", length));
     let known = pipeline(|number| prepare(number, HOSTILE, 60_000));
     let bulks = pipeline(|number| bulk(number, HOSTILE, 4_900_000));
-    let what = "transfers of 60 KB from a sender that is no participant";
+    let what = "transfers of 60 KB from a sender that is not a participant";
     vec![
         Attack::new("unknown-sender", what, unknown(60_000)).writes(1_024),
-        Attack::new("unknown-sender-large", "the same with 1 MB", unknown(1_000_000)).writes(1_024),
-        Attack::new("refused-prepares", "transfers of 60 KB from a DFSP, all refused", known).writes(8_192),
-        Attack::new("refused-bulks", "bulk transfers of 4.9 MB from a DFSP, all refused", bulks)
+        Attack::new(
+            "unknown-sender-large",
+            "1 MB from a sender that is not a participant",
+            unknown(1_000_000),
+        )
+        .writes(1_024),
+        Attack::new("refused-prepares", "transfers of 60 KB from a DFSP, all rejected", known).writes(8_192),
+        Attack::new("refused-bulks", "bulk transfers of 4.9 MB from a DFSP, all rejected", bulks)
             .writes(8_192),
     ]
 }
 
-/// Requests that the hub answers itself.
+/// Requests that the hub answers without calling a DFSP.
 fn own_pages() -> Vec<Attack> {
-    let what = "one connection that asks for a page of the hub's own without waiting for answers";
+    let what = "one connection that requests a page of the hub without waiting for responses";
     let ask = |path| Attack { has_control: true, ..Attack::new(path, what, pages(path, 1, true)) };
     let mut list: Vec<Attack> = ["/metrics", "/docs", "/openapi.yaml", "/health"].map(ask).into();
-    let operators = "the same at the admin port";
-    let nothing = "the same, of a page that is not there";
+    let operators = "requests for a page at the admin port";
+    let nothing = "requests for a page that does not exist";
     for (name, what, path, port) in [
         ("admin /metrics", operators, "/metrics", Port::Operators),
         ("admin /nothing", nothing, "/nothing", Port::Operators),
-        ("metrics port /nothing", "the same at the port of metrics", "/nothing", Port::Metrics),
+        ("metrics port /nothing", "requests for a page at the metrics port", "/nothing", Port::Metrics),
     ] {
         list.push(Attack { name, what, ..ask(path) }.at(port));
     }
@@ -238,16 +244,20 @@ fn own_pages() -> Vec<Attack> {
 fn endpoints() -> Vec<Attack> {
     let alias = pipeline(|number| request(&format!("GET /parties/ALIAS/a{number}"), HOSTILE, "", "", 0));
     let quotes = pipeline(|number| quote(number, QUOTING, HOSTILE, 4_900_000));
-    let what = "a DFSP that answers what is about one of ten transfers with 500, a minute long";
+    let what = "a DFSP that answers callbacks about one of ten transfers with 500, for a minute";
     let tenth = Attack::new("tenth-refused", what, provoke(300)).behaving(Manner::Refusing);
     let bounds = Bounds { delivered_permille_min: Some(850), ..tenth.bounds };
     let interim = "a DFSP that answers callbacks with `100 Continue` without end";
     let silent = "230 quotes of 4.9 MB to a DFSP that reads nothing";
-    let drips = "a DFSP whose answers to callbacks come byte by byte";
+    let drips = "a DFSP that answers callbacks byte by byte";
     vec![
         Attack::new("interim-dfsp", interim, provoke(20)).behaving(Manner::Interim),
-        Attack::new("interim-oracle", "an oracle that does so", paced(alias, Some(20), u64::MAX))
-            .behaving(Manner::Interim),
+        Attack::new(
+            "interim-oracle",
+            "an oracle that answers `100 Continue` without end",
+            paced(alias, Some(20), u64::MAX),
+        )
+        .behaving(Manner::Interim),
         Attack {
             time: Some(Duration::from_secs(30)),
             ..Attack::new("silent-quotes", silent, paced(quotes, None, 230)).behaving(Manner::Silent)
@@ -263,8 +273,8 @@ fn connections() -> Vec<Attack> {
     let slow_body = request("POST /transfers", HOSTILE, "dfsp-1", "", 60_000);
     let idle = |connections| hold(connections, Vec::new());
     let army = Means::Hold { connections: 10_500, addresses: 32, opening: Bytes::new(), drips: false };
-    let short = "1,100 idle connections, and the hub may open 1,024 files";
-    let unread = "64 connections that ask for pages and read no answer";
+    let short = "1,100 idle connections to a hub that may open 1,024 files";
+    let unread = "64 connections that request pages and never read a response";
     vec![
         Attack {
             descriptors: Some(1_024),
@@ -278,9 +288,9 @@ fn connections() -> Vec<Attack> {
         Attack::new("idle-operators", "1,000 idle connections at the admin port", idle(1_000))
             .at(Port::Operators),
         Attack::new("idle-dfsps", "10,500 idle connections at the DFSPs' port", idle(10_500)),
-        Attack::new("idle-army", "the same from 32 addresses", army),
-        Attack::new("slow-heads", "200 connections whose heads come byte by byte", hold(200, slow_head)),
-        Attack::new("slow-bodies", "200 connections whose bodies come byte by byte", hold(200, slow_body)),
+        Attack::new("idle-army", "10,500 idle connections at the DFSPs' port, from 32 addresses", army),
+        Attack::new("slow-heads", "200 connections that send heads byte by byte", hold(200, slow_head)),
+        Attack::new("slow-bodies", "200 connections that send bodies byte by byte", hold(200, slow_body)),
         Attack::new("slow-readers", unread, pages("/docs", 64, false)),
     ]
 }
@@ -292,8 +302,8 @@ fn secured() -> Vec<Attack> {
     let half = Streams { has_half_body: true, ..unread(340, "/transfers", Some(HOSTILE)) };
     let chains = Means::Handshakes { connections: 40 };
     let long = "40 connections that present ten authorities of one name, again and again";
-    let operators = "2 connections without a certificate whose 32 answers of HTTP/2 are never read";
-    let dfsps = "340 connections of a DFSP whose 32 answers of HTTP/2 are never read";
+    let operators = "2 connections without a certificate that never read their 32 HTTP/2 responses";
+    let dfsps = "340 connections of a DFSP that never read their 32 HTTP/2 responses";
     let halves = "340 connections of a DFSP with 32 bodies of HTTP/2 that never end";
     let served = [
         request("GET /participants/MSISDN/1", HOSTILE, "", "", 0),
@@ -322,7 +332,7 @@ fn secured() -> Vec<Attack> {
     ]
 }
 
-/// Requests of one DFSP, or without one, that use up a share.
+/// Requests of one DFSP, or without a DFSP, that use up a share of a limit.
 fn shares() -> Vec<Attack> {
     let lookups = pipeline(|_| request("GET /parties/MSISDN/26100000001", HOSTILE, "", "", 0));
     let small = pipeline(|number| prepare(number, HOSTILE, 16_000));
@@ -347,7 +357,7 @@ fn shares() -> Vec<Attack> {
         Attack::new("small-prepares", "transfers of 16 KB from a DFSP, all rejected", small).writes(8_192),
         Attack {
             has_control: true,
-            ..Attack::new("no-headers", "50 connections of requests without headers", bare)
+            ..Attack::new("no-headers", "50 connections that send requests without headers", bare)
         },
         Attack {
             has_control: true,
@@ -364,7 +374,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_differ_and_bodies_have_the_length_that_they_are_said_to_have() {
+    fn attack_names_differ_and_bodies_have_the_declared_length() {
         let names: BTreeSet<_> = attacks().iter().map(|attack| attack.name).collect();
         assert_eq!(names.len(), attacks().len());
         let amount_of_item = "/individualTransfers/0/transferAmount/amount";

@@ -1,6 +1,6 @@
-//! Floods against the shipped binary with its shipped settings, each beside honest payments. The attackers are clients
+//! Floods against the real binary with its default settings, each during honest payments. The attackers are clients
 //! without any credential, and DFSPs, oracles and operators that misbehave. The trial measures the effect on payments
-//! and the hub's use of memory and disk, and checks that honest clients are served and that the hub survives.
+//! and the hub's use of memory and disk, and checks that honest clients are answered and that the hub survives.
 
 mod dial;
 mod figures;
@@ -32,13 +32,15 @@ pub use figures::{AttackResult, Bounds, Ended, P99_FLOOR_US, P99_PERMILLE_MAX, R
 const WARM_UP: Duration = Duration::from_secs(3);
 /// Pause between a flood and the next phase.
 const SETTLING: Duration = Duration::from_secs(2);
-/// Further transfers per second if descriptors are scarce: files of journal and archive are then opened and closed.
+/// Additional transfers per second if descriptors are scarce, so that the hub opens and closes files of journal and
+/// archive.
 const STREAM_PER_S: u64 = 300;
-/// The last part of a flood. As many callbacks must be delivered in it as in the first part.
+/// The last part of a flood. The rate of delivered callbacks in it must equal the rate in the first part.
 const LAST: Duration = Duration::from_secs(15);
-/// Maximum time for opening the connections that are to be held.
+/// Maximum time for opening the connections to be held.
 const OPENING_MAX: Duration = Duration::from_secs(20);
 
+/// The options of the trial.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// Duration of each phase of a round.
@@ -56,7 +58,7 @@ pub fn run(plan: &Plan, show: impl Fn(&AttackResult)) -> Result<Vec<AttackResult
     let attacks = list::attacks();
     if let Some(name) = plan.only.iter().find(|name| attacks.iter().all(|attack| attack.name != **name)) {
         let names: Vec<_> = attacks.iter().map(|attack| attack.name).collect();
-        return Err(format!("there is no attack {name}: there are {}", names.join(", ")));
+        return Err(format!("{name} is not an attack: choose from {}", names.join(", ")));
     }
     allow_many_files();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(told)?;
@@ -171,7 +173,7 @@ impl Trial<'_> {
         let before = self.ground.endpoint.delivered();
         let last = self.ground.pass(LAST).await?;
         let Means::Pipeline { per_s: Some(per_s), .. } = self.attack.means else {
-            return Err("what provokes callbacks has a rate".to_owned());
+            return Err("a flood that causes callbacks needs a rate".to_owned());
         };
         let due = per_s * LAST.as_secs();
         let delivered = self.ground.endpoint.delivered() - before;
@@ -213,13 +215,13 @@ impl Trial<'_> {
         window
     }
 
-    /// Restarts the hub during the flood. There are no payments while it is down.
+    /// Restarts the hub during the flood. Payments pause while it is down.
     async fn restart(&mut self) -> Result<(), String> {
         let flood = self.begin()?;
         self.ground.pass(SETTLING).await?;
         self.ground.payments.pause().await;
         let again = self.ground.hub.restart().await;
-        again.map_err(|error| format!("in the flood it does not start again: {error}"))?;
+        again.map_err(|error| format!("the hub does not start again during the flood: {error}"))?;
         self.ground.payments.resume();
         self.ground.pass(self.plan.phase).await?;
         drop(flood);

@@ -22,7 +22,7 @@ use super::list::{Attack, Credential, HOSTILE};
 use super::told;
 
 const HOSTS: [&str; 3] = ["127.0.0.1", "::1", "localhost"];
-/// The name of a trial's authority, which an attacker's chain contains everywhere.
+/// Name of a trial's authority. Every certificate of an attacker's chain has it.
 const AUTHORITY: &str = "Trial scheme CA";
 /// Number of certificates between the attacker's own and the end of the chain.
 const CHAIN: usize = 10;
@@ -34,7 +34,7 @@ pub struct Mutual {
 }
 
 impl Mutual {
-    /// Makes all keys and certificates. Fails if a file cannot be written or read.
+    /// Creates all keys and certificates. Fails if a file cannot be written or read.
     pub fn make(directory: &Path, dfsps: usize) -> Result<Self, String> {
         let names: Vec<String> = (1..=dfsps).map(|number| format!("dfsp-{number}")).collect();
         let trial = Trial::make(&directory.join("keys"), &names, &HOSTS, present_s()).map_err(told)?;

@@ -1,5 +1,5 @@
-//! HTTP/2 requests that a client leaves unfinished: it never reads the answers, or never ends the bodies. Beside them,
-//! an honest client's requests.
+//! HTTP/2 requests that a client leaves unfinished: it never reads the responses, or never ends the bodies. Also an
+//! honest client's requests at the same time.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -26,9 +26,9 @@ pub struct Streams {
     pub connections: usize,
     pub requests: usize,
     pub path: &'static str,
-    /// The DFSP in whose name the requests are sent.
+    /// The DFSP that the requests name as their sender.
     pub source: Option<&'static str>,
-    /// Whether each request has a body of which only the start is sent.
+    /// Whether only the start of each request's body is sent.
     pub has_half_body: bool,
 }
 
@@ -76,7 +76,8 @@ async fn send(
     kept
 }
 
-/// The status of the answer to an honest request on a new HTTP/2 connection. Fails if there is no answer in time.
+/// The status of the response to an honest request on a new HTTP/2 connection. Fails if the response does not come in
+/// time.
 pub fn status(target: SocketAddr, tls: &Arc<ClientConfig>, path: &str) -> io::Result<String> {
     let mut config = ClientConfig::clone(tls);
     config.alpn_protocols = vec![HTTP_2.to_vec()];

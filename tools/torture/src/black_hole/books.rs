@@ -1,4 +1,4 @@
-//! The callbacks that the lost DFSP is owed according to the answers to its transfers, and those that it received.
+//! Books of the lost DFSP: the callbacks that the hub owes it according to its transfers, and the received callbacks.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -30,8 +30,8 @@ struct Taken {
 }
 
 impl Taken {
-    /// Whether another one is the same callback. A transfer can fail for a payee more than once for different reasons:
-    /// it expired, and then its fulfilment came too late.
+    /// Whether another callback is the same. A transfer can fail for a payee more than once for different reasons: it
+    /// expired, and then its fulfilment came too late.
     fn is_again(self, other: Self) -> bool {
         self.kind == other.kind && (self.kind != Kind::Error || self.body_hash == other.body_hash)
     }
@@ -58,6 +58,7 @@ struct Entries {
     violations: Vec<String>,
 }
 
+/// The expected and the received callbacks of the lost DFSP.
 #[derive(Debug, Default)]
 pub struct Books {
     /// Whether the hub confirms a commit to its payee.
@@ -65,17 +66,18 @@ pub struct Books {
     entries: Mutex<Entries>,
 }
 
+/// The result of the comparison.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Verdict {
     /// Transfers with the lost DFSP that were answered 202.
     pub transfers: u64,
-    /// Callbacks that the hub owed it for these transfers, according to their ends.
+    /// Callbacks that the hub owed the lost DFSP for these transfers, according to their ends.
     pub owed: u64,
-    /// Owed callbacks that it accepted, each counted once, and the answers to its late messages. The latter do not
-    /// follow from the callbacks to other DFSPs.
+    /// Owed callbacks that the lost DFSP accepted, each counted once, and the answers to its late messages. These
+    /// answers do not follow from the callbacks to other DFSPs.
     pub delivered: u64,
     pub repeated: u64,
-    /// Owed callbacks that never came, and transfers whose end no DFSP learnt.
+    /// Owed callbacks that never came, and transfers with an end that no DFSP received.
     pub missing: u64,
     /// Transfers whose callbacks came in a different order than they were created.
     pub out_of_order: u64,
@@ -84,7 +86,7 @@ pub struct Verdict {
 }
 
 impl Books {
-    /// Creates empty books. `confirms` says whether the hub confirms a commit to its payee.
+    /// Creates empty books. `confirms` is true if the hub confirms a commit to its payee.
     pub fn new(confirms: bool) -> Self {
         Self { confirms, ..Self::default() }
     }
@@ -93,17 +95,17 @@ impl Books {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes that the hub has answered a transfer with 202.
+    /// Records that the hub answered a transfer with 202.
     pub fn accept(&self, id: String, is_payer: bool) {
         self.entries().accounts.entry(id).or_default().is_payer = Some(is_payer);
     }
 
-    /// Notes that the payer of a transfer learnt its end.
+    /// Records that the payer of a transfer received its end.
     pub fn end(&self, id: String, end: End) {
         self.entries().accounts.entry(id).or_default().end = Some(end);
     }
 
-    /// Notes another violation.
+    /// Records another violation.
     pub fn violate(&self, what: String) {
         let violations = &mut self.entries().violations;
         if violations.len() < TOLD_MAX {
@@ -111,7 +113,7 @@ impl Books {
         }
     }
 
-    /// Enters the messages that the lost DFSP receives, until all senders are gone.
+    /// Records the messages that the lost DFSP receives, until all senders are dropped.
     pub async fn enter(self: Arc<Self>, lost: FspId, mut seen: mpsc::Receiver<SeenMessage>) {
         while let Some(message) = seen.recv().await {
             let is_taken = message.status.is_some_and(|status| status.is_success());
@@ -131,6 +133,7 @@ impl Books {
         self.entries().accounts.entry(id).or_default().taken.push(taken);
     }
 
+    /// Compares the owed with the received callbacks.
     pub fn verdict(&self) -> Verdict {
         let mut entries = self.entries();
         let mut verdict = Verdict { violations: mem::take(&mut entries.violations), ..Verdict::default() };
@@ -164,7 +167,7 @@ fn callback(method: &Method, path: &str, body: &[u8]) -> Option<(String, Kind)> 
 impl Account {
     fn judge(&self, id: &str, confirms: bool, verdict: &mut Verdict) {
         let Some(is_payer) = self.is_payer else {
-            // The payer never received the 202, but may have learnt the end.
+            // The payer never received the 202, but it may have received the end.
             return;
         };
         verdict.transfers += 1;
@@ -173,7 +176,7 @@ impl Account {
             verdict.missing += 1;
             return verdict
                 .violations
-                .push(format!("{id}: its payer was told nothing; to the lost one came {kinds:?}"));
+                .push(format!("{id}: its payer received nothing; the lost DFSP received {kinds:?}"));
         };
         let owed = owed(is_payer, end, confirms);
         let missing: Vec<Kind> = owed.iter().copied().filter(|kind| !kinds.contains(kind)).collect();
@@ -184,10 +187,10 @@ impl Account {
         let surplus: Vec<Kind> =
             kinds.iter().copied().filter(|kind| !owed.contains(kind) && !is_answer(*kind)).collect();
         if !missing.is_empty() || !surplus.is_empty() {
-            verdict.violations.push(format!("{id}: {end:?}, owed {owed:?}, came {kinds:?}"));
+            verdict.violations.push(format!("{id}: {end:?}, owed {owed:?}, received {kinds:?}"));
         } else if kinds.first() != owed.first() {
             verdict.out_of_order += 1;
-            verdict.violations.push(format!("{id}: its callbacks came as {kinds:?}"));
+            verdict.violations.push(format!("{id}: its callbacks came in the order {kinds:?}"));
         }
     }
 
@@ -202,7 +205,7 @@ impl Account {
                     if known.body_hash != taken.body_hash {
                         verdict
                             .violations
-                            .push(format!("{id}: {:?} came again with other bytes", taken.kind));
+                            .push(format!("{id}: {:?} was repeated with other bytes", taken.kind));
                     }
                 }
             }
@@ -212,9 +215,9 @@ impl Account {
     }
 }
 
-/// The callbacks that one transfer owes, in their order. A payer is notified of the end. A payee first receives the
-/// transfer. If it commits, the payee receives the confirmation if the hub sends one. If it expires, the payee receives
-/// the error, as the payer does.
+/// The callbacks that one transfer owes, in order. A payer receives the end. A payee first receives the transfer. If
+/// the transfer commits and the hub confirms commits, the payee receives the confirmation. If it expires, the payee
+/// receives the error, as the payer does.
 const fn owed(is_payer: bool, end: End, confirms: bool) -> &'static [Kind] {
     match (is_payer, end) {
         (true, End::Committed) => &[Kind::Put],
@@ -242,7 +245,7 @@ mod tests {
     }
 
     /// Numbers of callbacks of one transfer that are owed, delivered, repeated, missing and out of order, and the
-    /// number of violations in words.
+    /// number of reported violations.
     fn judged(confirms: bool, is_payer: bool, end: Option<End>, came: &[&str]) -> ([u64; 5], usize) {
         let books = Books::new(confirms);
         books.accept(ID.to_owned(), is_payer);
@@ -257,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn what_came_is_held_against_how_it_ended() {
+    fn received_callbacks_are_compared_with_the_end() {
         const COMMITTED: Option<End> = Some(End::Committed);
         const EXPIRED: Option<End> = Some(End::Expired);
         // Party, end, received callbacks; then owed, delivered, repeated, missing, out of order; words.
@@ -288,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn a_confirmation_is_owed_where_the_hub_gives_one() {
+    fn confirmation_is_owed_if_the_hub_confirms() {
         let committed = Some(End::Committed);
         assert_eq!(judged(true, false, committed, &["POST", "PUT"]), ([2, 2, 0, 0, 0], 0));
         assert_eq!(judged(true, false, committed, &["POST"]), ([2, 1, 0, 1, 0], 1));
@@ -309,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_was_answered_counts_for_nothing() {
+    fn unanswered_transfer_owes_no_callback() {
         let books = Books::default();
         take(&books, "POST");
         assert_eq!(books.verdict(), Verdict::default());

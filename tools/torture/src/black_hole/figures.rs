@@ -14,22 +14,22 @@ use super::books::Verdict;
 use super::{DFSPS, Plan};
 use crate::hub_binary;
 
+/// A phase of the trial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Phase {
     Before,
     During,
-    /// The DFSP is back, and receives what it has missed.
+    /// The DFSP is back, and receives the missed callbacks.
     After,
 }
 
-/// The figures of one phase. Latency is that of transfers between the other DFSPs, from the time at which they were
-/// due.
+/// The figures of one phase. Latency is measured on transfers between the other DFSPs, from their due time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PhaseResult {
     pub phase: Phase,
     pub seconds: u64,
-    /// Transfers of the other DFSPs that ended as they should.
+    /// Successful transfers of the other DFSPs.
     pub completed: u64,
     pub failed: u64,
     /// Median latency.
@@ -51,6 +51,7 @@ struct Counting {
     most: Sample,
 }
 
+/// The figures of all phases while they are measured.
 #[derive(Debug, Default)]
 pub struct Figures(Mutex<Vec<Counting>>);
 
@@ -59,6 +60,7 @@ impl Figures {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Begins a phase.
     pub fn begin(&self, phase: Phase) {
         let (mut phases, begun) = (self.phases(), Instant::now());
         if let Some(last) = phases.last_mut() {
@@ -68,7 +70,7 @@ impl Figures {
         phases.push(Counting { phase, begun, lasted: None, latencies_us: Vec::new(), failed: 0, most });
     }
 
-    /// Notes the end of a transfer between the other DFSPs. It belongs to the phase in which it was due.
+    /// Records the end of a transfer between the other DFSPs, in the phase of its due time.
     pub fn ended(&self, intended: Instant, ended: Option<Instant>) {
         let mut phases = self.phases();
         let Some(phase) = phases.iter_mut().rev().find(|phase| phase.begun <= intended) else { return };
@@ -81,7 +83,7 @@ impl Figures {
         }
     }
 
-    /// Notes a sample of the hub.
+    /// Records a sample of the hub.
     pub fn sample(&self, sample: Sample) {
         if let Some(phase) = self.phases().last_mut() {
             phase.most = phase.most.most(sample);
@@ -118,6 +120,7 @@ pub(crate) fn of_hundred(sorted: &[u64], part: usize) -> u64 {
 /// Maximum growth of the others' p99, in thousandths.
 pub const GROWTH_PERMILLE_MAX: i64 = 100;
 
+/// A run of the trial.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BlackHoleRun {
     #[serde(flatten)]
@@ -125,24 +128,25 @@ pub struct BlackHoleRun {
     pub seed: u64,
     pub dfsps: u64,
     pub rate_per_s: u64,
-    /// Time for which the DFSP was lost, in seconds.
+    /// Duration of the loss, in seconds.
     pub dark_s: u64,
     pub phases: Vec<PhaseResult>,
-    /// Growth of the others' p99 while the DFSP was lost, in thousandths of that before.
+    /// Growth of the others' p99 while the DFSP was lost, in thousandths of the p99 before.
     pub p99_growth_permille: i64,
-    /// The same growth while it received what it had missed.
+    /// Growth of the others' p99 while the DFSP received the missed callbacks, in thousandths of the p99 before.
     pub p99_growth_after_permille: i64,
     /// Time from the healing until nothing was owed or open. The load continued in the meantime.
     pub caught_up_after_ms: u64,
     /// Transfers with the lost DFSP that were answered 202.
     pub transfers_with_lost: u64,
-    /// Callbacks that it was owed for these transfers, according to their ends; 0 in runs before this was counted.
+    /// Callbacks that the hub owed the lost DFSP for these transfers, according to their ends; 0 in runs before this
+    /// was counted.
     #[serde(default)]
     pub callbacks_owed: u64,
-    /// Callbacks that it received, without repetitions: the owed ones, and answers to its late messages.
+    /// Callbacks that the lost DFSP received, without repetitions: the owed ones, and answers to its late messages.
     pub callbacks_delivered: u64,
     pub callbacks_repeated: u64,
-    /// Owed callbacks that did not come; in runs before these were counted, transfers that lacked some.
+    /// Owed callbacks that did not come; in runs before these were counted, transfers that lacked callbacks.
     pub missing: u64,
     /// Transfers whose callbacks came in a different order than they were created.
     pub out_of_order: u64,
@@ -182,6 +186,7 @@ impl BlackHoleRun {
         self.p99_growth_permille <= GROWTH_PERMILLE_MAX
     }
 
+    /// The result in lines for a terminal.
     pub fn summary(&self) -> String {
         let mut text = String::new();
         for phase in &self.phases {
@@ -209,7 +214,7 @@ impl BlackHoleRun {
     }
 }
 
-/// Growth of the p99 in a phase, in thousandths of that before.
+/// Growth of the p99 in a phase, in thousandths of the p99 before.
 fn growth_permille(phases: &[PhaseResult], phase: Phase) -> i64 {
     let p99 = |phase| phases.iter().find(|result| result.phase == phase).map_or(0, |result| result.p99_us);
     let (before, then) = (p99(Phase::Before).max(1), p99(phase));
@@ -219,7 +224,7 @@ fn growth_permille(phases: &[PhaseResult], phase: Phase) -> i64 {
 /// The subject of its file of evidence.
 pub const SUBJECT: Subject = Subject {
     name: "black-hole",
-    what: "one DFSP of eight takes connections and never answers; then it is back",
+    what: "one DFSP of eight accepts connections and never answers; then it is back",
     command: "torture black-hole --report docs/evidence",
 };
 
@@ -243,6 +248,7 @@ pub struct Sample {
 }
 
 impl Sample {
+    /// The maximum of each value.
     pub fn most(self, other: Self) -> Self {
         Self {
             rss_kib: self.rss_kib.max(other.rss_kib),
@@ -254,6 +260,7 @@ impl Sample {
     }
 }
 
+/// Watches a hub during the trial.
 #[derive(Debug)]
 pub struct Watching {
     pid: u32,
@@ -325,7 +332,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn quantiles_are_those_of_the_values() {
+    fn percentile_is_one_of_the_values() {
         let hundred: Vec<u64> = (1..=100).collect();
         for (values, part, expected) in [
             (&hundred[..], 50, 50),
@@ -340,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn a_transfer_counts_where_it_should_have_been_sent() {
+    fn transfer_counts_in_the_phase_of_its_due_time() {
         let figures = Figures::default();
         let early = Instant::now();
         figures.begin(Phase::Before);
@@ -387,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn ten_percent_are_within_bounds() {
+    fn growth_of_ten_percent_is_within_bounds() {
         for (before, during, permille, is_within) in [
             (1_000, 1_100, 100, true),
             (1_000, 1_101, 101, false),
@@ -401,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_are_added_to_those_before() {
+    fn run_is_added_to_earlier_ones() {
         let directory = tempfile::tempdir().unwrap();
         for during in [1_000, 2_000] {
             Evidence::add(directory.path(), &SUBJECT, run(1_000, during)).unwrap();

@@ -1,4 +1,4 @@
-//! Open-loop load: transfers are due at a fixed rate, regardless of earlier ones.
+//! Open-loop load: transfers are due at a fixed rate, whether or not earlier ones have ended.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,11 +13,11 @@ use super::figures::Figures;
 use super::{DFSPS, LOST, Plan};
 use crate::pacing::Pacer;
 
-/// Maximum number of unfinished transfers. Further ones are not sent, and count as failed.
+/// Maximum number of unfinished transfers. Above it, transfers are not sent and count as failed.
 const OPEN_MAX: u64 = 200_000;
 /// Longer than any trial.
 const LONG: Duration = Duration::from_secs(4 * 3600);
-/// One transfer to the lost DFSP in this many expires while it is lost.
+/// While the lost DFSP is lost, one of this many transfers to it expires.
 const SHORT_ONE_IN: u64 = 4;
 const SHORT: Duration = Duration::from_secs(10);
 
@@ -55,6 +55,7 @@ impl Pair {
 }
 
 impl Load {
+    /// Starts the load.
     pub fn start(
         plan: &Plan,
         simulator: &Simulator,
@@ -120,7 +121,7 @@ impl Shared {
         if pair.has_lost() {
             match end {
                 Some(End::Expired) if !is_short => {
-                    self.books.violate(format!("transfer {id} of the lost DFSP ran out before its time"));
+                    self.books.violate(format!("transfer {id} of the lost DFSP expired too early"));
                 }
                 Some(end) => self.books.end(id.to_string(), end),
                 None => {
@@ -140,7 +141,7 @@ impl Shared {
     }
 }
 
-/// The end of a transfer, if it is one that may occur here.
+/// The end of a transfer, if this end may occur here.
 fn how(finished: Finished) -> Option<End> {
     match (finished.outcome, finished.error_code) {
         (Outcome::Committed, _) => Some(End::Committed),
@@ -154,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_other_error_passes_for_an_expiry() {
+    fn only_an_expiry_error_counts_as_an_expiry() {
         let at = Instant::now();
         for (outcome, error_code, end) in [
             (Outcome::Committed, None, Some(End::Committed)),
@@ -167,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quarter_of_the_transfers_is_with_the_lost_one_and_nobody_pays_himself() {
+    fn quarter_of_the_transfers_involves_the_lost_dfsp() {
         let pairs: Vec<Pair> = (0..10_000).map(|number| Pair::draw(7, number)).collect();
         assert!(pairs.iter().all(|pair| pair.payer != pair.payee && pair.payee < DFSPS));
         let with_lost = pairs.iter().filter(|pair| pair.has_lost()).count();

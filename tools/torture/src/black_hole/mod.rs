@@ -1,6 +1,6 @@
-//! One DFSP of eight in a black hole for minutes, on the real binary under open-loop load: it accepts connections and
-//! never answers. The trial measures the effect on the other seven and what the hub retains for the lost DFSP. It
-//! checks that the DFSP receives all of that when it is back, in order for each transfer.
+//! One DFSP of eight accepts connections and never answers, for minutes, on the real binary under open-loop load. The
+//! trial measures the effect on the other seven DFSPs, and the amount of data that the hub retains for the lost DFSP.
+//! It checks that the DFSP receives all callbacks when it is back, in order for each transfer.
 
 mod books;
 mod figures;
@@ -38,11 +38,12 @@ const WARM_UP: Duration = Duration::from_secs(5);
 /// Maximum time for everything to finish once the lost DFSP is back and the load has ended.
 const PATIENCE: Duration = Duration::from_secs(600);
 const SAMPLE_INTERVAL: Duration = Duration::from_secs(1);
-/// Maximum number of the lost DFSP's messages that wait to be entered.
+/// Maximum number of the lost DFSP's messages that wait to be recorded.
 const SEEN_MESSAGES_MAX: usize = 1 << 20;
 /// The hub's setting that makes it notify a payee that its commit was accepted; off by default.
 const CONFIRMATION: &str = "hub.payee_confirmation=";
 
+/// The options of the trial.
 #[derive(Clone, Debug)]
 pub struct Plan {
     pub dark: Duration,
@@ -110,7 +111,7 @@ impl Trial {
         let not_shown = trial.simulator.not_shown();
         if not_shown > 0 {
             verdict.violations.push(format!(
-                "{not_shown} messages were not entered in the books, which say nothing then: lower --rate"
+                "{not_shown} messages are missing in the books, so they prove nothing: lower --rate"
             ));
         }
         let phases = trial.figures.results();
@@ -183,7 +184,7 @@ impl Trial {
     }
 }
 
-/// The findings of an audit of the data that a hub left behind.
+/// The findings of an audit of a hub's data directory.
 pub(crate) fn audit(binary: &Path, data: &Path) -> Option<String> {
     match Command::new(binary).arg("audit").arg(data).output() {
         Ok(output) if output.status.success() => None,
@@ -203,7 +204,7 @@ struct Hole {
 }
 
 impl Hole {
-    /// Listens on a free port in front of `behind`, on the current runtime. Fails if there is no port.
+    /// Listens on a free port in front of `behind`, on the current runtime. Fails if it cannot listen.
     pub async fn dig(behind: SocketAddr) -> io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let address = listener.local_addr()?;
@@ -277,7 +278,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn nothing_comes_back_until_it_heals() {
+    async fn hole_returns_nothing_until_it_heals() {
         let hole = Hole::dig(successor().await).await.unwrap();
         let connect = || TcpStream::connect(hole.address());
         let mut before = connect().await.unwrap();

@@ -1,6 +1,6 @@
-//! The cost of handshakes and renewals for connected DFSPs: a hub with mutual TLS and its shipped settings, honest
-//! payments over kept connections, and beside them a storm of new connections, or the renewal of a thousand DFSPs'
-//! certificates.
+//! The cost of handshakes and renewals for connected DFSPs. The trial runs a hub with mutual TLS and its default
+//! settings, and honest payments over kept connections. At the same time there is a storm of new connections, or a
+//! renewal of a thousand DFSPs' certificates.
 
 mod renewal;
 mod storm;
@@ -31,16 +31,17 @@ const COST_US_MAX: i64 = 10_000;
 const WARM_UP: Duration = Duration::from_secs(3);
 /// Pause between a storm and the next phase.
 const SETTLING: Duration = Duration::from_secs(2);
-/// Minimum percentage of due handshakes that must have been made; below it, there was no storm.
+/// Minimum percentage of due handshakes that must have been made. Below it, the storm was too weak for a result.
 const MADE_PERCENT_MIN: u64 = 90;
 
 /// The subject of its file of evidence.
 pub const SUBJECT: Subject = Subject {
     name: "handshakes",
-    what: "storms of handshakes, and renewals of a thousand certificates, beside honest payments",
+    what: "storms of handshakes, and renewals of a thousand certificates, during honest payments",
     command: "torture handshakes --report docs/evidence",
 };
 
+/// The options of the trial.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// Duration of each phase of a round.
@@ -48,13 +49,14 @@ pub struct Plan {
     pub rounds: usize,
     pub rate_per_s: u64,
     pub handshakes_per_s: u64,
-    /// DFSPs with their own certificate and connection, beside those that pay.
+    /// Number of additional DFSPs, each with its own certificate and connection, that make no payments.
     pub dfsps: usize,
     /// Number of renewals of all certificates.
     pub renewals: usize,
     pub binary: PathBuf,
 }
 
+/// A run of the trial.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HandshakesRun {
     #[serde(flatten)]
@@ -64,7 +66,7 @@ pub struct HandshakesRun {
     pub rounds: Vec<Round>,
     /// The median over the rounds of the storm's cost.
     pub cost_us: Option<i64>,
-    /// Handshakes of the storms that ended with an answer, and the others.
+    /// Handshakes of the storms that ended with a response, and the others.
     pub handshakes: u64,
     pub handshakes_failed: u64,
     /// DFSPs that were connected while all certificates were renewed this many times.
@@ -101,8 +103,8 @@ impl HandshakesRun {
                 format!("only {} of {due} handshakes were made", self.handshakes),
             ),
             (self.handshakes_failed > 0, format!("{} handshakes failed", self.handshakes_failed)),
-            (self.reloads < wanted, format!("{} of {wanted} renewals were taken up", self.reloads)),
-            (self.requests == 0 && wanted > 0, "no DFSP asked anything in the renewals".to_owned()),
+            (self.reloads < wanted, format!("{} of {wanted} renewals took effect", self.reloads)),
+            (self.requests == 0 && wanted > 0, "no DFSP sent a request during the renewals".to_owned()),
             (
                 self.requests_failed > 0,
                 format!("{} of {} requests failed", self.requests_failed, self.requests),
@@ -116,6 +118,7 @@ impl HandshakesRun {
         self
     }
 
+    /// The result in lines for a terminal.
     pub fn summary(&self) -> String {
         let Self { handshakes, handshakes_per_s, handshakes_failed, connected, reloads, .. } = self;
         let Self { requests, requests_failed, paid, failed, .. } = self;
@@ -130,7 +133,7 @@ impl HandshakesRun {
             let [quiet, storm, elsewhere] =
                 [quiet_p99_us, flood_p99_us, control_p99_us].map(|us| us.map_or_else(|| "–".to_owned(), ms));
             text.push_str(&format!(
-                "\n    p99 {quiet} ms quiet, {storm} in the storm, {elsewhere} with it elsewhere"
+                "\n    p99 {quiet} ms quiet, {storm} in the storm, {elsewhere} with the storm on a stand-in"
             ));
         }
         self.violations.iter().for_each(|violation| text.push_str(&format!("\n    {violation}")));
@@ -188,6 +191,7 @@ pub const HOSTS: [&str; 3] = ["127.0.0.1", "::1", "localhost"];
 /// Name of a trial's authority, as in bindings by subject.
 const ISSUER: &str = "CN=Trial scheme CA";
 
+/// The hub of the trial, its DFSPs and its payments.
 pub struct Ground {
     pub trial: Trial,
     pub authority: Authority,
@@ -200,8 +204,8 @@ pub struct Ground {
 }
 
 impl Ground {
-    /// Starts a hub that requires certificates of DFSPs, onboards the DFSPs that pay and those that are only connected,
-    /// and starts the payments. Fails if something cannot be started.
+    /// Starts a hub that requires certificates of DFSPs. Onboards the paying DFSPs and the DFSPs that are only
+    /// connected, and starts the payments. Fails if something cannot be started.
     pub async fn start(plan: &Plan, directory: &Path) -> Result<Self, String> {
         let names: Vec<String> = (1..=PAYING).map(|number| format!("dfsp-{number}")).collect();
         let keys = directory.join("keys");
@@ -209,7 +213,7 @@ impl Ground {
         let authority = Authority::open(&keys).map_err(told)?;
         let secured = Secured { tls: true, admin: false, signatures: false };
         let given = settings(&trial, secured).into_iter();
-        // Renewals take effect when they are announced, not by chance before.
+        // Renewals take effect only when they are announced.
         let given = given.chain([("tls.reload_interval_s".to_owned(), "3600".to_owned())]);
         let arguments: Vec<String> = given.map(|(key, value)| format!("--set={key}={value}")).collect();
         let log = directory.join("hub.log");
@@ -236,7 +240,7 @@ impl Ground {
         self.hub.addresses()[0]
     }
 
-    /// TLS of a storm: a DFSP's, with its certificate. Fails if its files cannot be used.
+    /// TLS of a storm, with a DFSP's certificate. Fails if its files cannot be used.
     pub fn storming(&self) -> Result<ClientTls, String> {
         ClientTls::load(self.trial.dfsp("dfsp-1")).map_err(told)
     }
@@ -249,8 +253,8 @@ impl Ground {
         Ok((begun, Instant::now()))
     }
 
-    /// Adds a DFSP with a certificate, which is bound by its subject, so that its next certificate is bound as well.
-    /// Fails if the authority or the hub rejects it.
+    /// Adds a DFSP with a certificate. The DFSP is bound by the certificate's subject, so that its next certificate is
+    /// bound as well. Fails if the authority or the hub rejects it.
     pub async fn add(&mut self, name: &str) -> Result<(), String> {
         self.authority.issue(&Order::new(name, Usage::Client, present_s())).map_err(told)?;
         let participant = json!({"name": name, "currency": currency().as_str()});
@@ -303,17 +307,17 @@ mod tests {
     }
 
     #[test]
-    fn each_figure_is_held_against_its_bound() {
+    fn figure_out_of_its_bound_is_a_violation() {
         type Change = fn(&mut HandshakesRun);
         let cases: [(Change, usize, &str); 10] = [
             (|_| {}, 0, "exactly ten milliseconds more"),
             (|run| run.rounds[1..].iter_mut().for_each(|round| round.flood_p99_us = Some(16_001)), 1, "more"),
             (|run| run.rounds[0].flood_p99_us = Some(900_000), 0, "one round of three"),
-            (|run| run.rounds[0].flood_p99_us = None, 1, "a storm in which too few payments ended"),
+            (|run| run.rounds[0].flood_p99_us = None, 1, "a storm during which too few payments ended"),
             (|run| run.handshakes = 6_700, 1, "no storm"),
             (|run| run.handshakes_failed = 1, 1, "a handshake"),
-            (|run| run.reloads = 1, 1, "a renewal that was not taken up"),
-            (|run| run.requests = 0, 1, "nobody asked"),
+            (|run| run.reloads = 1, 1, "a renewal that did not take effect"),
+            (|run| run.requests = 0, 1, "no DFSP asked"),
             (|run| run.requests_failed = 1, 1, "a request"),
             (|run| run.failed = 1, 1, "a payment"),
         ];

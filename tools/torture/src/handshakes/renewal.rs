@@ -1,4 +1,4 @@
-//! The renewal of all certificates while their DFSPs are connected and others pay.
+//! The renewal of all certificates while their DFSPs are connected and other DFSPs pay.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -42,7 +42,7 @@ struct Counts {
     has_ended: AtomicBool,
 }
 
-/// Connects all DFSPs, renews all certificates as often as planned, and counts failures.
+/// Connects all DFSPs, renews all certificates the planned number of times, and counts failures.
 pub async fn renew(plan: &Plan, ground: &mut Ground, run: &mut HandshakesRun) -> Result<(), String> {
     let mut connected = Connected::of(plan.dfsps, ground).await?;
     ground.pass(plan.phase).await?;
@@ -120,8 +120,8 @@ impl Connected {
 }
 
 /// Sends requests over a kept connection, one after the other. If the hub closed it between two requests, that is not a
-/// failure, and the request is sent once more. The request lacks mandatory headers, so it causes no work. The answer is
-/// 400 once the sender is authenticated, and 403 if the sender is another DFSP.
+/// failure, and the request is sent again. The request lacks mandatory headers, so it causes no work. The response is
+/// 400 if the sender is authenticated, and 403 if the authenticated sender is another DFSP.
 async fn ask(pool: Pool, name: &str, late: Duration, counts: &Counts) {
     sleep(late).await;
     while !counts.has_ended.load(Ordering::Acquire) {
@@ -163,7 +163,7 @@ fn announce(ground: &Ground) -> Result<(), String> {
 async fn reloads(ground: &Ground) -> Result<u64, String> {
     let metrics = ground.admin.get("/metrics").await.map_err(told)?;
     let reloads = gauge(&String::from_utf8_lossy(&metrics), "upesi_tls_reloads_total");
-    reloads.ok_or_else(|| "the hub shows no reloads".to_owned())
+    reloads.ok_or_else(|| "the hub has no metric of reloads".to_owned())
 }
 
 async fn until_taken_up(ground: &Ground, count: u64) -> Result<(), String> {
@@ -174,6 +174,6 @@ async fn until_taken_up(ground: &Ground, count: u64) -> Result<(), String> {
         }
         sleep(Duration::from_millis(50)).await;
     }
-    // It is counted as not in effect.
+    // The renewal then counts as not in effect.
     Ok(())
 }

@@ -19,7 +19,7 @@ use upesi_sim::secured;
 
 use super::told;
 
-/// Number of threads that connect in turn. Each waits for its answer before it connects again.
+/// Number of threads that connect in turn. Each waits for the response before it connects again.
 const THREADS: u64 = 16;
 const PATIENCE: Duration = Duration::from_secs(10);
 /// A request that causes no work. The first ones of a connection have no rate limit, unlike rejected requests.
@@ -71,7 +71,7 @@ impl Storm {
         Self { shared, threads }
     }
 
-    /// Ends the storm. Returns the handshakes that ended with an answer, and the others.
+    /// Ends the storm. Returns the handshakes that ended with a response, and the others.
     pub fn end(self) -> (u64, u64) {
         self.shared.has_ended.store(true, Ordering::Release);
         for thread in self.threads {
@@ -103,7 +103,7 @@ impl Shared {
     }
 }
 
-/// A server that is not the hub, with the same handshakes.
+/// A stand-in for the hub, with the same handshakes.
 pub struct Elsewhere {
     server: Server,
     workers: Workers,

@@ -1,4 +1,4 @@
-//! The requests of DFSPs to a hub, and their memory of its answers.
+//! The requests of DFSPs to a hub, and their record of its answers.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -37,9 +37,9 @@ pub struct Memory {
     pub refused_full: u64,
     /// Rejections because the engine has stopped.
     pub refused_stopped: u64,
-    /// Transfers that were removed and have not come again, with their ends.
+    /// Transfers that were removed and not prepared again, with their ends.
     pub removed: BTreeMap<u64, PublicState>,
-    /// Ends of transfers that were removed and have come again, one entry for each time.
+    /// Ends of transfers that were removed and prepared again, one entry for each time.
     pub came_again: Vec<(u64, PublicState)>,
     pub removals: u64,
     pub treasury: Treasury,
@@ -117,7 +117,7 @@ impl Memory {
         }
     }
 
-    /// A new transfer, or one that was removed: its prepare comes again and creates another transfer.
+    /// The number of a new transfer, or of a removed one: its prepare is sent again and creates another transfer.
     fn next_number(&mut self, random: &mut Random) -> u64 {
         let next = (self.transfers.len() + self.removed.len()) as u64;
         let drawn = random.below(3 * next.max(1));
@@ -127,8 +127,7 @@ impl Memory {
         number
     }
 
-    /// Retention: requests the removal of archived transfers. All that the archive holds of a division is removed
-    /// together.
+    /// Retention: requests the removal of archived transfers. All transfers of a division are removed together.
     async fn retain(&mut self, engine: &EngineHandle) {
         let Some(archive) = engine.archive() else { return };
         if archive.divide().is_err() {
@@ -150,7 +149,7 @@ impl Memory {
             self.known(*number).perhaps_removed = Some(*state);
         }
         match engine.remove_finished(division.watermark).await {
-            // The next start shows whether the journal has recorded it.
+            // The next start shows whether the journal contains the removal.
             Err(SubmitError::Stopped | SubmitError::Archive(_)) => {}
             Err(_) => leaving.iter().for_each(|(number, _)| self.known(*number).perhaps_removed = None),
             Ok(_) => {

@@ -1,4 +1,4 @@
-//! Engines on a simulated disk, their DFSPs' memory of them, and the verdict on what they leave behind.
+//! Engines on a simulated disk, their DFSPs' record of the answers, and the verdict on the data after a crash.
 
 pub mod life;
 pub mod scheme;
@@ -18,7 +18,7 @@ use crate::real_files::{copy_directory, directory_in_memory};
 /// No deadlines pass on their own here.
 const NEVER: Duration = Duration::from_secs(1_000_000);
 
-/// Folds between two snapshots of a hub with shipped settings: 262,144 records divided by 16,384.
+/// Folds between two snapshots of a hub with default settings: 262,144 records divided by 16,384.
 const SNAPSHOT_FOLDS: u64 = 16;
 
 /// The settings of a seed's hubs.
@@ -41,7 +41,8 @@ impl Setup {
         Self { segment_bytes, overlap_bytes_min, fold_every_records, snapshot_every_records }
     }
 
-    /// One batch after the other, and an archivist without work: the disk's operations are the same in each run.
+    /// Settings for one batch after the other, and an archivist without work: the disk's operations are the same in
+    /// each run.
     pub fn orderly(random: &mut Random) -> Self {
         Self { overlap_bytes_min: usize::MAX, fold_every_records: u64::MAX / 2, ..Self::draw(random) }
     }
@@ -82,7 +83,7 @@ impl Shelf {
     }
 }
 
-/// Many small tables from few transfers.
+/// Options that create many small tables from few transfers.
 fn archive_options() -> ArchiveOptions {
     ArchiveOptions {
         pending_transfers: 8,
@@ -93,7 +94,7 @@ fn archive_options() -> ArchiveOptions {
     }
 }
 
-/// What a hub leaves behind, and starts with.
+/// The disk and the archive of a hub that has ended, for the next hub.
 #[derive(Clone, Debug)]
 pub struct Remains {
     pub disk: SimDisk,
@@ -121,6 +122,7 @@ impl Remains {
         Self { disk: self.disk.after_kill(), archive: self.archive.after_crash() }
     }
 
+    /// Starts a hub.
     pub fn start(&self, setup: &Setup) -> Result<(Engine, EngineHandle), StartError> {
         let options = EngineOptions {
             storage: Some(Storage { disk: Arc::new(self.disk.clone()), archive: self.archive.open() }),

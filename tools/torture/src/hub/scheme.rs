@@ -46,6 +46,7 @@ pub fn id(number: u64) -> TransferId {
     upesi_sim::id_of(number.wrapping_mul(0x9e37_79b9_7f4a_7c15), number)
 }
 
+/// The number of a transfer's id; `None` for another id.
 pub fn number(id: TransferId) -> Option<u64> {
     let number = id.to_bytes().last_chunk::<4>().map(|bytes| u64::from(u32::from_be_bytes(*bytes)))?;
     (self::id(number) == id).then_some(number)
@@ -57,7 +58,7 @@ pub fn parties(number: u64) -> [usize; 2] {
     [payer, (payer + 1 + (number / 3 % 2) as usize) % 3]
 }
 
-/// The amount of a numbered transfer. No two transfers of a life have the same.
+/// The amount of a numbered transfer. It differs from all other amounts of a life.
 pub fn amount_of(number: u64) -> Amount {
     Amount::from_units(number as i64 * 10_007 + 1).expect("a small amount")
 }
@@ -66,6 +67,7 @@ fn names(number: u64) -> [FspId; 2] {
     parties(number).map(|party| name(DFSPS[party]))
 }
 
+/// The prepare of a numbered transfer.
 pub fn prepare(number: u64) -> Command {
     let [payer, payee] = names(number);
     Command::Prepare(Prepare {
@@ -83,6 +85,7 @@ pub fn prepare(number: u64) -> Command {
     })
 }
 
+/// The fulfil of a numbered transfer.
 pub fn fulfil(number: u64) -> Command {
     let [payer, payee] = names(number);
     Command::Fulfil(Fulfil {
@@ -125,7 +128,8 @@ pub fn dfsp_of(ledger: &Ledger, account: AccountId) -> Option<usize> {
     DFSPS.iter().position(|dfsp| ledger.participant_named(&name(dfsp)).is_some_and(|known| known.id == owner))
 }
 
-/// Creates hub accounts, a settlement model, and three banks with funds. What exists already is rejected, without harm.
+/// Creates hub accounts, a settlement model, and three banks with funds. Objects that exist already are rejected,
+/// without harm.
 pub async fn onboard(engine: &EngineHandle) -> Result<(), SubmitError> {
     let between = Scheme::between(DFSPS.map(name).into(), currency());
     let scheme = Scheme { endpoints: Some("http://127.0.0.1:1".to_owned()), ..between };

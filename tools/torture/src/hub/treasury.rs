@@ -1,4 +1,4 @@
-//! Operators who close windows and settle them, stage by stage, and their memory of that.
+//! Operators that close windows and settle them, stage by stage, and their record of the answers.
 
 use std::collections::BTreeMap;
 
@@ -20,6 +20,7 @@ pub struct Picture {
 }
 
 impl Picture {
+    /// The current states.
     pub fn of(ledger: &Ledger) -> Self {
         let states = |settlement: &Settlement| {
             let accounts = settlement.accounts.iter().map(|account| account.state.as_str()).collect();
@@ -32,7 +33,7 @@ impl Picture {
     }
 }
 
-/// The memory of the operators.
+/// The operators' record of the answers.
 #[derive(Clone, Debug, Default)]
 pub struct Treasury {
     /// The state after the last answered step.
@@ -46,7 +47,7 @@ pub struct Treasury {
 }
 
 impl Treasury {
-    /// Takes the operators' next step. Returns whether the engine still runs.
+    /// Performs the operators' next step. Returns whether the engine still runs.
     pub async fn step(&mut self, engine: &EngineHandle, random: &mut Random) -> bool {
         // Drawn before the query, so that the draws do not depend on its result.
         let (gives_up, is_in_pieces) = (random.one_in(8), random.one_in(3));
@@ -78,16 +79,16 @@ impl Treasury {
     pub fn compare(&self, found: &Picture, what: &str) {
         let Some(known) = &self.known else { return };
         if !self.is_unsure {
-            assert_eq!(found, known, "{what}: windows and settlements are not what was answered");
+            assert_eq!(found, known, "{what}: windows and settlements differ from the answers");
         }
         let lost =
             found.windows.len() < known.windows.len() || found.settlements.len() < known.settlements.len();
-        assert!(!lost, "{what}: {found:?} lacks what was answered: {known:?}");
+        assert!(!lost, "{what}: {found:?} lacks answered steps: {known:?}");
     }
 }
 
-/// The next step: advances a settlement to its end, or aborts it before its money moves; else creates a settlement of
-/// the first closed window; else closes the open window.
+/// The next step: advances a settlement to its end, or aborts it before its money moves. Without a settlement, creates
+/// one of the first closed window. Without a closed window, closes the open one.
 fn next(ledger: &Ledger, gives_up: bool, is_in_pieces: bool) -> Option<AdminCommand> {
     use SettlementState as S;
     let reason = || "end of day".into();
@@ -130,7 +131,7 @@ fn advance(ledger: &Ledger, settlement: &Settlement, is_in_pieces: bool) -> Sett
     SettlementAdvance { id: settlement.id, items }
 }
 
-/// Amounts that settlements have added to the positions of the DFSPs, and amounts that windows hold of them.
+/// Amounts that settlements have added to the positions of the DFSPs, and the DFSPs' amounts in windows.
 pub fn settled_and_held(ledger: &Ledger) -> ([i128; 3], [i128; 3]) {
     use SettlementState as S;
     let (mut settled, mut held) = ([0; 3], [0; 3]);
@@ -154,7 +155,7 @@ pub fn settled_and_held(ledger: &Ledger) -> ([i128; 3], [i128; 3]) {
     for (account, units) in owed {
         let is_position =
             ledger.account(account).is_some_and(|account| account.kind == LedgerAccountTypeId::POSITION);
-        assert!(is_position, "a window holds something else than positions of {DFSPS:?}");
+        assert!(is_position, "a window contains other accounts than positions of {DFSPS:?}");
         if let Some(dfsp) = dfsp_of(ledger, account) {
             held[dfsp] += units;
         }

@@ -1,4 +1,4 @@
-//! The verdict: whether what a hub left behind contains all that it promised.
+//! The verdict: whether the data after a crash contain everything that the hub promised.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -65,7 +65,7 @@ fn compare(remains: &Remains, memory: &Memory, account: &Account, what: &str) {
             Some(Transfer::decode(&mut Decoder(&bytes)).expect("a transfer"))
         })
     };
-    // Removed transfers have moved their money, and so have those that came again after that.
+    // Removed transfers have moved their money, and so have removed transfers that were prepared again.
     let mut moved: Vec<(u64, PublicState)> = memory.came_again.clone();
     for (number, known) in &memory.transfers {
         let found = find(*number);
@@ -76,35 +76,35 @@ fn compare(remains: &Remains, memory: &Memory, account: &Account, what: &str) {
         match (state, known.perhaps_removed, known.ended) {
             (None, Some(removed), _) => moved.push((*number, removed)),
             (Some(state), Some(removed), _) => {
-                assert_eq!(state, removed, "{what}: transfer {number} ended otherwise than it was archived");
+                assert_eq!(state, removed, "{what}: transfer {number} has another end than the archived one");
             }
             (None, None, _) => {
                 assert!(!known.is_acknowledged, "{what}: transfer {number} was acknowledged and is lost")
             }
             (Some(state), None, Some(ended)) => {
-                assert_eq!(state, ended, "{what}: transfer {number} ended otherwise than was answered");
+                assert_eq!(state, ended, "{what}: transfer {number} has another end than the answered one");
             }
             (Some(state), None, None) => assert!(
                 known.is_unsure || state == PublicState::Reserved,
-                "{what}: transfer {number} is {state:?}, and nobody ended it"
+                "{what}: transfer {number} is {state:?}, but no request ended it"
             ),
         }
         moved.extend(state.map(|state| (*number, state)));
     }
     for (number, state) in &memory.removed {
-        assert!(find(*number).is_none(), "{what}: transfer {number} was removed and is there again");
+        assert!(find(*number).is_none(), "{what}: transfer {number} was removed and is back");
         moved.push((*number, *state));
     }
     let found = account.positions.map(|position| position.map_or(0, |(_, units)| i128::from(units.units())));
     let (settled, held) = account.settled_and_held;
     let expected = added(positions_by(&moved), settled);
-    assert_eq!(found, expected, "{what}: positions of {DFSPS:?}, to which settlements added {settled:?}");
+    assert_eq!(found, expected, "{what}: positions of {DFSPS:?}; settlements added {settled:?}");
     moved.retain(|(_, state)| *state == PublicState::Committed);
-    assert_eq!(held, positions_by(&moved), "{what}: windows do not hold just what was committed");
+    assert_eq!(held, positions_by(&moved), "{what}: windows do not equal the committed amounts");
     memory.treasury.compare(&account.settling, what);
     let replayed = replay(remains, what);
-    assert_eq!(replayed.last_seq(), account.last_seq, "{what}: the replay ends elsewhere");
-    assert!(replayed.encode_unfinished() == account.state, "{what}: the live state is not the replay");
+    assert_eq!(replayed.last_seq(), account.last_seq, "{what}: the replay ends at another record");
+    assert!(replayed.encode_unfinished() == account.state, "{what}: the live state differs from the replay");
 }
 
 fn expect_as_sent(number: u64, found: &Transfer, known: &[Option<(ParticipantId, Amount)>; 3], what: &str) {
@@ -145,7 +145,7 @@ fn replay(remains: &Remains, what: &str) -> Ledger {
         for snapshot in snapshots.iter().filter(|snapshot| snapshot.seq == seq) {
             assert!(
                 snapshot.bytes == fold.ledger.encode_unfinished(),
-                "{what}: snapshot {seq} is not the replay"
+                "{what}: snapshot {seq} differs from the replay"
             );
         }
     }

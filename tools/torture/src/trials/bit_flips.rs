@@ -1,4 +1,4 @@
-//! Rot and misdirected writes, in whole hubs, and many times in the journal alone.
+//! Rot and misdirected writes in whole hubs. They are also tried many times in the journal alone.
 
 use upesi_journal::sim_disk::script::{Script, dynamic};
 use upesi_journal::sim_disk::{Fault, Kept, Random, SimDisk};
@@ -14,15 +14,15 @@ use crate::trials;
 const BURSTS: u64 = 16;
 /// Number of changes to the data directory of one seed.
 const CHANGES: u64 = 100;
-/// One change in this many is also given to a hub to start from.
+/// One change in this many is also tried with the start of a hub.
 const STARTED: u64 = 8;
 /// Approximate number of disk operations of a life.
 const ORDINALS: u64 = 150;
 
-/// Each change is detected or harmless, so that what is read is what was written.
+/// Each change is detected or harmless, so that the data that are read equal the written data.
 pub(super) const TRIAL: Trial = Trial {
     name: "bit-flips",
-    what: "bit flips, lost, stale and misdirected writes, none silently accepted",
+    what: "bit flips, and lost, stale and misdirected writes, all detected or harmless",
     goal: 1_000_000,
     build: trials::own_build,
     run,
@@ -40,7 +40,7 @@ fn run(seed: u64) -> Tally {
     tally
 }
 
-/// A data directory in order, and its content.
+/// The data directory of a finished hub, and its content.
 struct Original {
     seed: u64,
     setup: Setup,
@@ -50,7 +50,7 @@ struct Original {
     records: u64,
     snapshots: Vec<(u64, Vec<u8>)>,
     state: Vec<u8>,
-    /// Whether a hub shut down in order. Then a snapshot knows what the journal must contain.
+    /// Whether a hub shut down in order. Then a snapshot names the last record of the journal.
     is_closed: bool,
 }
 
@@ -94,7 +94,7 @@ impl Original {
     fn change_and_judge(&self, random: &mut Random, tally: &mut Tally) {
         let change = Change::draw(random);
         // Data that nothing else refers to can be lost without a trace. Only a hub that shut down in order has recorded
-        // what must exist.
+        // the last record.
         if !self.is_closed && change != Change::Flip {
             return;
         }
@@ -135,7 +135,7 @@ impl Original {
         let store = SnapshotStore::open_for_reading(dynamic(disk));
         for (seq, bytes) in &self.snapshots {
             match store.read(*seq) {
-                Ok(snapshot) => assert!(snapshot.bytes == *bytes, "{what}: another snapshot is read"),
+                Ok(snapshot) => assert!(snapshot.bytes == *bytes, "{what}: the snapshot differs"),
                 Err(JournalError::Damaged { .. }) => is_detected = true,
                 Err(error) => panic!("{what}: {error}"),
             }
@@ -147,8 +147,8 @@ impl Original {
         if self.is_closed { self.snapshots.last().map_or(0, |(seq, _)| *seq) } else { 0 }
     }
 
-    /// Starts a hub on it. The hub must refuse and change nothing, or come to exactly the same state. Returns whether
-    /// it refuses.
+    /// Starts a hub on the changed data. The hub must either refuse to start and change nothing, or reach exactly the
+    /// same state. Returns whether it refused.
     fn start_and_judge(&self, remains: &Remains, is_detected: bool, what: &str) -> bool {
         let segments = |disk: &SimDisk| {
             let names = names(disk).into_iter().filter(|name| name.ends_with(".seg"));
@@ -157,11 +157,11 @@ impl Original {
         let before = segments(&remains.disk);
         match started(remains, &self.setup) {
             Some(state) => {
-                assert!(state == self.state, "{what}: a hub starts from something else");
+                assert!(state == self.state, "{what}: a hub starts with another state");
                 false
             }
             None => {
-                assert!(is_detected, "{what}: a hub refuses what can be read");
+                assert!(is_detected, "{what}: a hub refuses data that can be read");
                 assert!(
                     segments(&remains.disk) == before,
                     "{what}: a hub that refuses to start changed something"
@@ -207,7 +207,7 @@ fn snapshots(disk: &SimDisk) -> Vec<(u64, Vec<u8>)> {
     infos.iter().map(|info| (info.seq, store.read(info.seq).expect("reads").bytes)).collect()
 }
 
-/// The state of a hub that starts; `None` if it refuses.
+/// The state of a hub after its start; `None` if it refuses to start.
 fn started(remains: &Remains, setup: &Setup) -> Option<Vec<u8>> {
     block_on(async {
         let (engine, handle) = remains.start(setup).ok()?;
@@ -255,15 +255,15 @@ fn judge(script: &Script, rotten: &SimDisk, is_free: bool, is_last: bool, what: 
         Err(JournalError::Damaged { .. }) => {}
         Err(error) => panic!("{what}: {error}"),
         Ok(found) => {
-            assert!(is_free && found.torn.is_some(), "{what}: not noticed");
-            assert_eq!(found.last_seq, script.last_seq(), "{what}: costs records");
+            assert!(is_free && found.torn.is_some(), "{what}: not detected");
+            assert_eq!(found.last_seq, script.last_seq(), "{what}: records were lost");
         }
     }
     tally.add("detected", 1);
-    // A start refuses damaged data that it reads, and does not change it.
+    // A start rejects damaged data that it reads, and does not change it.
     if is_last && !is_free {
         let opened = open(dynamic(rotten), script.options.clone());
-        assert!(matches!(opened, Err(JournalError::Damaged { .. })), "{what}: a start does not notice");
+        assert!(matches!(opened, Err(JournalError::Damaged { .. })), "{what}: a start does not detect it");
         assert_eq!(rotten.fingerprint(), before, "{what}: a start changed it");
         tally.add("refused starts", 1);
     }
@@ -305,8 +305,8 @@ impl Change {
         }
     }
 
-    /// A file with one of its sectors changed; `None` if that changed nothing. `early` is the file halfway through the
-    /// life. `files` are those to which a write may be misdirected; none of them is empty.
+    /// A file with one changed sector; `None` if the sector keeps its contents. `early` is the file halfway through the
+    /// life. A write may be misdirected to one of `files`; none of them is empty.
     pub fn apply<N>(
         self,
         bytes: &[u8],
@@ -315,7 +315,7 @@ impl Change {
         random: &mut Random,
     ) -> Option<Vec<u8>> {
         let mut changed = bytes.to_vec();
-        // Most of a segment is free space. The used part is more interesting.
+        // Most of a segment is free space, so the draw prefers the used part.
         let used = bytes.len() - bytes.iter().rev().take_while(|byte| **byte == 0).count();
         let range = if random.one_in(8) { bytes.len() } else { used.max(1) };
         let at = random.below(range as u64) as usize;
@@ -348,14 +348,14 @@ mod tests {
 
     const FILE_BYTES: usize = 5 * SECTOR_BYTES / 2;
 
-    /// Sectors in which two files of the same length differ.
+    /// Numbers of the sectors that differ between two files of the same length.
     fn differing(one: &[u8], other: &[u8]) -> usize {
         assert_eq!(one.len(), other.len());
         one.chunks(SECTOR_BYTES).zip(other.chunks(SECTOR_BYTES)).filter(|(one, other)| one != other).count()
     }
 
     #[test]
-    fn each_changes_one_sector_and_nothing_else() {
+    fn change_affects_a_single_sector() {
         let file = |byte| (byte, vec![byte; FILE_BYTES]);
         let (files, early) = ([file(1), file(2), file(3)], file(9).1);
         for change in [Change::Flip].into_iter().chain(Change::LARGER) {
@@ -378,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn what_changes_nothing_is_none() {
+    fn change_without_effect_is_none() {
         let (files, mut random) = ([((), vec![0; FILE_BYTES])], Random::new(7));
         let bytes = files[0].1.as_slice();
         for (change, early) in [
@@ -392,9 +392,9 @@ mod tests {
         }
     }
 
-    /// The meaning of seeds since the first one was drawn.
+    /// Evidence refers to seeds. So the meaning of a seed must never change.
     #[test]
-    fn a_seed_draws_what_it_always_drew() {
+    fn draws_of_a_seed_never_change() {
         let mut random = Random::new(1);
         let drawn: Vec<_> = (0..50).map(|_| random.below(13)).collect();
         let mut random = Random::new(1);

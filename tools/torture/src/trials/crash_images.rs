@@ -1,4 +1,4 @@
-//! Simulated crash images: of the journal alone and of the store, and of whole hubs, which are a separate trial.
+//! Simulated crash images of the journal alone and of the store. Images of whole hubs are a separate trial.
 
 use std::fs;
 use std::path::Path;
@@ -16,8 +16,8 @@ use crate::hub::{Remains, Setup, block_on};
 use crate::real_files::{copy_directory, directory_in_memory};
 use crate::trials;
 
-/// A power loss or a kill at any operation, including torn writes. Everything acknowledged is present, and no torn data
-/// is used.
+/// A power failure or a kill at any operation, including torn writes. Every acknowledged record is present, and torn
+/// data are never used.
 pub(super) const TRIAL: Trial = Trial {
     name: "crash-images",
     what: "simulated crash images of the journal alone and of the store, torn writes included",
@@ -33,11 +33,11 @@ fn run(seed: u64) -> Tally {
     tally
 }
 
-/// Number of operations at which one script is stopped.
+/// Number of stops of one script, each at another operation.
 const JOURNAL_STOPS: u64 = 6;
 /// Number of images of in-flight data that are drawn for each stop.
 const JOURNAL_IMAGES: u64 = 5;
-/// Number of images of a stop at a sync, where frames tear.
+/// Number of images of a stop at a sync, because frames may tear there.
 const IMAGES_OF_SYNC: u64 = 16;
 
 /// Stops the script of a seed at some operations, and judges the possible remains.
@@ -81,18 +81,18 @@ fn judge_journal(
     let recovered = script.expect_recovered(&image, progress);
     tally.unit("journal");
     tally.add("torn", u64::from(recovered.torn.is_some()));
-    // What recovery found is durable: the next power loss changes nothing.
+    // The data that recovery found are durable: the next power failure changes nothing.
     let again = image.after_power_loss(Kept::Nothing);
     let found = script.read(&again).ok();
     assert_eq!(found, Some(recovered.last_seq), "seed {}: lost by a second power loss", script.seed);
     if random.one_in(4) {
         let rest = script.run(&again);
-        assert!(rest.error.is_none(), "seed {}: it does not go on: {:?}", script.seed, rest.error);
+        assert!(rest.error.is_none(), "seed {}: the script does not continue: {:?}", script.seed, rest.error);
         script.expect_records(&again, script.last_seq());
     }
 }
 
-/// The image after a crash within the recovery and another power loss.
+/// The image after a crash within the recovery and another power failure.
 fn stopped_again(script: &Script, image: &SimDisk, random: &mut Random, tally: &mut Tally) -> SimDisk {
     let attempt = image.after_power_loss(Kept::Nothing);
     attempt.inject(random.below(8), Fault::Crash);
@@ -101,7 +101,7 @@ fn stopped_again(script: &Script, image: &SimDisk, random: &mut Random, tally: &
     attempt.after_power_loss(Kept::Some(random.bits()))
 }
 
-/// One seed in this many also stops a store. Its tables are real files, which take time.
+/// One seed in this many also stops a store. The store's tables are real files, which take time.
 const STORE_STRIDE: u64 = 16;
 const STORE_UPDATES: u64 = 40;
 /// Maximum number of operations before the fault.
@@ -130,7 +130,7 @@ pub fn of_store(seed: u64, tally: &mut Tally) {
         let count = whole(&table, &what);
         assert!(
             (answered..=answered + 1).contains(&count),
-            "{what}: {answered} were answered, {count} are there"
+            "{what}: {answered} updates were answered, {count} are present"
         );
         drop((store, table));
         fs::remove_dir_all(&copy).expect("a directory that was made");
@@ -139,7 +139,7 @@ pub fn of_store(seed: u64, tally: &mut Tally) {
 }
 
 fn open(path: &Path, disk: &SimDisk) -> Result<(Store, Table), TablesError> {
-    // Many small files from few entries, and no requirement on the disk's free space.
+    // Many small files from few entries, and no minimum of free space.
     let small = table_flips::store_options();
     let options = StoreOptions { pending_bytes: 8 << 10, segment_bytes: 8 << 10, ..small };
     let store = Store::open_with_log_on(path, Arc::new(disk.clone()), &options)?;
@@ -187,7 +187,7 @@ fn number(value: Option<&[u8]>) -> u64 {
 fn whole(table: &Table, what: &str) -> u64 {
     let get = |key: &[u8]| table.get(key).unwrap_or_else(|error| panic!("{what}: {error}"));
     let count = number(get(b"count").as_deref());
-    assert_eq!(number(get(b"last").as_deref()), count, "{what}: half an update");
+    assert_eq!(number(get(b"last").as_deref()), count, "{what}: a partial update");
     let entries = table.scan(b"k", None, usize::MAX).unwrap_or_else(|error| panic!("{what}: {error}"));
     let expected = (count / 2 + 1..=count).map(|count| key(count).to_vec());
     assert!(entries.into_iter().map(|entry| entry.0.to_vec()).eq(expected), "{what}: other keys");
@@ -200,9 +200,9 @@ const BURSTS_MAX: u64 = 24;
 /// Maximum operation of a stop; a life has about this many operations.
 const HUB_ORDINALS: u64 = 256;
 
-/// A power loss or a kill at any operation of a hub that serves, snapshots, archives and removes old data. Everything
-/// acknowledged is present with its amount and parties, including closed windows and stages of settlements. Nothing
-/// that was removed returns.
+/// A power failure or a kill at any operation of a hub that processes transfers, takes snapshots, archives and removes
+/// old data. Everything acknowledged is present with its amount and parties, including closed windows and stages of
+/// settlements. Removed transfers stay removed.
 pub(super) const HUB_IMAGES: Trial = Trial {
     name: "hub-images",
     what: "simulated crash images of whole hubs with a real archive, torn writes included",
@@ -226,10 +226,10 @@ fn of_hubs(seed: u64) -> Tally {
         let image = remains.after_power_loss(kept);
         let state = judge(&image, &setup, &memory, &what);
         tally.unit("whole hubs");
-        // A transfer that was served once is served again.
+        // Two starts on the same image reach the same state.
         if random.one_in(4) {
             let again = judge(&image.after_power_loss(Kept::Nothing), &setup, &memory, &what);
-            assert!(again == state, "{what}: a second start comes to another state");
+            assert!(again == state, "{what}: a second start reaches another state");
         }
     }
     judge(

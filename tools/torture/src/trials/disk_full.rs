@@ -1,4 +1,4 @@
-//! A full disk, and free space again.
+//! A full disk, and free space after it.
 
 use upesi_engine::{EngineHandle, Serving};
 use upesi_journal::sim_disk::{Fault, Kept, Operation, Random};
@@ -12,17 +12,18 @@ use crate::trials;
 
 /// Number of times that a hub runs out of space in one life.
 const SQUEEZES: u64 = 8;
-/// Maximum space that is left then, in bytes: from less than one burst may need, up to a few segments.
+/// Maximum free space during a squeeze, in bytes: from less than one burst may need, up to a few segments.
 const ROOM_BYTES_MAX: u64 = 48 * 1024;
-/// Bursts while there is little space, and after.
+/// Bursts during and after a squeeze.
 const BURSTS: u64 = 4;
 /// A single operation meets a full disk. A life has about this many operations.
 const ORDINALS: u64 = 200;
 
-/// Changes are rejected and reads are answered while the disk is full. The hub continues by itself when there is space.
+/// Changes are rejected and reads are answered while the disk is full. The hub continues by itself when space is free
+/// again.
 pub(super) const TRIAL: Trial = Trial {
     name: "disk-full",
-    what: "full disks, and recoveries when room returns",
+    what: "full disks, and recoveries when space is free again",
     goal: 10_000,
     build: trials::own_build,
     run,
@@ -43,7 +44,7 @@ fn squeeze(seed: u64, tally: &mut Tally) {
     let mut memory = Memory::default();
     block_on(async {
         let (engine, handle) = remains.start(&setup).expect("starts");
-        onboard(&handle).await.expect("there is room");
+        onboard(&handle).await.expect("the disk has space");
         for round in 0..SQUEEZES {
             let what = format!("seed {seed}, squeeze {round}");
             remains.disk.set_capacity(remains.disk.used_bytes() + random.below(ROOM_BYTES_MAX));
@@ -52,7 +53,7 @@ fn squeeze(seed: u64, tally: &mut Tally) {
             remains.disk.set_capacity(u64::MAX);
             let refused = memory.refused_full;
             bursts(&mut memory, &handle, &mut random, &what).await;
-            assert_eq!(memory.refused_full, refused, "{what}: refused although there is room");
+            assert_eq!(memory.refused_full, refused, "{what}: rejected although the disk has space");
             assert_eq!(handle.status().serving, Serving::Yes, "{what}");
             tally.unit("squeezes");
         }
@@ -65,7 +66,7 @@ fn squeeze(seed: u64, tally: &mut Tally) {
     }
 }
 
-/// One operation, whichever it is, finds no space.
+/// One operation, chosen at random, finds no space.
 fn refuse_one(seed: u64, tally: &mut Tally) {
     let mut random = Random::new(seed ^ 0x6f6e_6521);
     let setup = Setup::draw(&mut random);
@@ -84,7 +85,7 @@ fn refuse_one(seed: u64, tally: &mut Tally) {
         engine.shutdown();
     });
     let Some(operation) = remains.disk.operations().get(ordinal as usize).copied() else { return };
-    let what = format!("seed {seed}, no room for {operation:?} at operation {ordinal}");
+    let what = format!("seed {seed}, no space for {operation:?} at operation {ordinal}");
     // A sync that fails for lack of space is a failed sync. A write into allocated space fails for lack of space on
     // copy-on-write file systems only. Then the decisions cannot be recorded, and the engine stops.
     let may_stop = matches!(operation, Operation::Sync | Operation::SyncDirectory | Operation::Write);

@@ -11,7 +11,7 @@ use crate::hub::{Remains, Setup, block_on};
 use crate::trials;
 
 const BURSTS: u64 = 12;
-/// Number of syncs of one life that are made to fail, one in each repetition.
+/// Number of syncs of one life that fail, one in each repetition.
 const FAILURES: u64 = 4;
 /// Number of bursts that are sent to a hub that has stopped.
 const BURSTS_AFTER: u64 = 3;
@@ -28,8 +28,8 @@ pub(super) const TRIAL: Trial = Trial {
 fn run(seed: u64) -> Tally {
     let mut tally = Tally::default();
     let mut random = Random::new(seed ^ 0x6673_796e);
-    // One batch after the other; or as in a real hub, with a second thread that writes, snapshots and removals in the
-    // meantime.
+    // One batch after the other; or as in a real hub, with a second thread that writes, and with snapshots and removals
+    // at the same time.
     let is_orderly = seed.is_multiple_of(2);
     let setup = if is_orderly { Setup::orderly(&mut random) } else { Setup::draw(&mut random) };
     let whole = Remains::none(seed);
@@ -53,7 +53,7 @@ fn fail(seed: u64, setup: &Setup, is_orderly: bool, ordinal: u64, random: &mut R
     remains.disk.inject(ordinal, Fault::Broken);
     let lived = live(&remains, setup, seed);
     if !remains.disk.operations().get(ordinal as usize).is_some_and(is_sync) {
-        // This time the batches were different: the operation was not reached, or it was another one.
+        // The batches differed this time: the operation was not reached, or it was another one.
         return;
     }
     match &lived.end {
@@ -77,7 +77,7 @@ fn fail(seed: u64, setup: &Setup, is_orderly: bool, ordinal: u64, random: &mut R
         // commands acknowledged after it would be missing below.
         End::Lived { reason: StopReason::Shutdown, operations } => {
             let is_at_the_end = ordinal >= *operations || !is_orderly;
-            assert!(is_at_the_end, "{what}: nobody noticed, and the engine went on");
+            assert!(is_at_the_end, "{what}: the failure was not detected, and the engine continued");
             tally.add("at the end", 1);
         }
         End::Lived { reason, .. } => panic!("{what}: the engine ended because {reason}"),
@@ -113,7 +113,7 @@ struct Lived {
     end: End,
 }
 
-/// Runs a life, which is the same for the same seed.
+/// Runs a life. The same seed produces the same life.
 fn live(remains: &Remains, setup: &Setup, seed: u64) -> Lived {
     let mut random = Random::new(!seed);
     let mut memory = Memory::default();

@@ -1,5 +1,5 @@
-//! Trials of the real binary by tests of the `upesi` crate, which end a hub again and again: killed under load, killed
-//! during settlement, and by a loss of power.
+//! Trials of the real binary by tests of the `upesi` crate. These tests end a hub again and again: by kills under load,
+//! by kills during settlement, and by power failures.
 
 use std::process::Command;
 
@@ -9,12 +9,12 @@ use crate::hub_binary;
 /// Maximum number of lines of a failed run's output that are reported.
 const LINES_TOLD_MAX: usize = 40;
 
-/// Builds the hub that is to be ended. Fails if there is none.
+/// Builds the hub for these tests. Fails if it cannot be built.
 pub(super) fn build() -> Result<String, String> {
     hub_binary::get().map(|program| hub_binary::build_of(&program))
 }
 
-/// The variables from which a test takes its seed and the number of ends.
+/// The environment variables with a test's seed and its number of ends.
 const CRASH: [&str; 2] = ["UPESI_CRASH_SEED", "UPESI_CRASH_KILLS"];
 const CLUSTER: [&str; 2] = ["UPESI_CRASH_SEED", "UPESI_CLUSTER_TAKE_OVERS"];
 const POWER: [&str; 2] = ["UPESI_POWER_SEED", "UPESI_POWER_LIVES"];
@@ -45,7 +45,7 @@ impl Told {
     /// The number before this text in the output. Panics if it is absent or 0.
     fn number(&self, what: &str) -> u64 {
         let number = number_before(&self.text, what);
-        assert!(number > 0, "seed {}: the run does not say what it did: {}", self.seed, tail(&self.text));
+        assert!(number > 0, "seed {}: the run does not report its counts: {}", self.seed, tail(&self.text));
         number
     }
 }
@@ -56,7 +56,7 @@ fn number_before(text: &str, what: &str) -> u64 {
     before.split_whitespace().last().and_then(|number| number.parse().ok()).unwrap_or(0)
 }
 
-/// The part of the errors that gives the reason. A backtrace after it is longer than the reported lines.
+/// The part of the errors with the reason. A backtrace after it is longer than the reported lines.
 fn reason(errors: &str) -> String {
     let begin = errors.find("panicked at").unwrap_or_default();
     errors[begin..].lines().take(LINES_TOLD_MAX).collect::<Vec<_>>().join("\n")
@@ -98,8 +98,8 @@ fn kill_under_load(seed: u64) -> Tally {
 /// Kills of one data directory's hub.
 const KILLS_WHILE_SETTLING: u64 = 25;
 
-/// The books of the simulated DFSPs and the nets of all settlements are the oracle. The units are kills that left a
-/// window closed and not settled.
+/// The books of the simulated DFSPs and the nets of all settlements are the oracle. A unit is a kill after the close of
+/// a window and before its settlement.
 pub(super) const KILL9_SETTLEMENT: Trial = Trial {
     name: "kill9-settlement",
     what: "kill -9 of the real binary during settlement",
@@ -120,7 +120,7 @@ fn kill_while_settling(seed: u64) -> Tally {
     ])
 }
 
-/// Losses of one cluster: each kind twice.
+/// Losses of one cluster; each kind occurs twice.
 const LOSSES: u64 = 26;
 /// The kinds of losses, as the test names them.
 const KINDS: [&str; 13] = [
@@ -139,10 +139,10 @@ const KINDS: [&str; 13] = [
     "times that everything was killed",
 ];
 
-/// The oracle is the load generator's record of every 202, and the outcomes that payers learnt.
+/// The oracle is the load generator's record of every 202, and the outcomes that payers received.
 pub(super) const FAIL_OVERS: Trial = Trial {
     name: "fail-overs",
-    what: "losses of a part of three hubs and three brokers under load",
+    what: "losses of parts of three hubs and three brokers under load",
     goal: 2_600,
     build,
     run: lose_parts,
@@ -166,13 +166,13 @@ fn lose_parts(seed: u64) -> Tally {
     tally
 }
 
-/// Lives of one data directory; most end by a loss of power.
+/// Lives of one data directory; most end with a power failure.
 const LIVES: u64 = 25;
 
-/// Data that no sync has made durable are undone. The load generator's record of every 202 is the oracle.
+/// Data that no sync made durable are undone. The load generator's record of every 202 is the oracle.
 pub(super) const POWER_LOSS: Trial = Trial {
     name: "power-loss",
-    what: "power gone under the real binary, its archive and its store included",
+    what: "power failures under the real binary, its archive and its store",
     goal: 1_000,
     build,
     run: lose_power,
@@ -201,7 +201,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_line_of_a_run_tells_what_was_done() {
+    fn counts_are_read_from_the_last_line() {
         let text = "   12 ms  life 1: Accepted(3), served: true, 9 accepted so far\n  99 ms  4321 accepted, 7 segments, 2\n";
         assert_eq!(number_before(text, " accepted, "), 4321);
         assert_eq!(number_before(text, " segments, "), 7);

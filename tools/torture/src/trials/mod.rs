@@ -36,18 +36,18 @@ pub fn named(name: &str) -> Option<&'static Trial> {
     TRIALS.into_iter().find(|trial| trial.name == name)
 }
 
-/// A trial makes worlds from seeds and judges them.
+/// A trial creates worlds from seeds and judges them.
 #[derive(Clone, Copy, Debug)]
 pub struct Trial {
     /// The subcommand, and the name of the file with the evidence.
     pub name: &'static str,
-    /// What is counted, for a table's heading: `crash images, torn writes included`.
+    /// Description of the units, for the table: `crash images, torn writes included`.
     pub what: &'static str,
-    /// The count that one `make torture` aims at.
+    /// The count that one `make torture` aims for.
     pub goal: u64,
-    /// How the program under test was built. Fails if that is a separate program and there is none.
+    /// The build of the program under test. Fails if that is a separate program and is missing.
     pub build: fn() -> Result<String, String>,
-    /// Runs everything that one seed stands for. Panics with the promise if one is broken.
+    /// Runs all worlds of one seed. If a promise is broken, panics with it.
     pub run: fn(u64) -> Tally,
 }
 
@@ -57,12 +57,12 @@ pub struct Part {
     pub of: &'static str,
     /// The name of the count among the trial's details.
     pub detail: &'static str,
-    /// What is counted, for the table.
+    /// Description of the count, for the table.
     pub what: &'static str,
     pub goal: u64,
 }
 
-/// How this program was built. Never fails.
+/// The build of this program. Never fails.
 pub fn own_build() -> Result<String, String> {
     Ok(if cfg!(debug_assertions) { "debug" } else { "release" }.to_owned())
 }
@@ -80,13 +80,14 @@ impl Trial {
 pub struct Tally(BTreeMap<&'static str, u64>);
 
 impl Tally {
-    /// The name of the count in which a trial's aim is stated: images, flips, failed syncs.
+    /// The name of the count that the goal refers to: images, flips, failed syncs.
     pub const UNITS: &'static str = "units";
 
     pub fn add(&mut self, name: &'static str, more: u64) {
         *self.0.entry(name).or_default() += more;
     }
 
+    /// A tally of these counts.
     pub fn of<const N: usize>(counts: [(&'static str, u64); N]) -> Self {
         Self(counts.into())
     }
@@ -101,6 +102,7 @@ impl Tally {
         self.add(Self::UNITS, 1);
     }
 
+    /// Adds the counts of another tally.
     pub fn merge(&mut self, other: &Self) {
         for (name, more) in &other.0 {
             self.add(name, *more);

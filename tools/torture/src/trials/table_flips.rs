@@ -17,7 +17,7 @@ use super::Tally;
 use super::bit_flips::Change;
 use crate::real_files::{copy_directory, directory_in_memory, files_below};
 
-/// One seed in this many has this trial: these are real files, which take time.
+/// One seed in this many runs this trial, because it uses real files, which take time.
 const STRIDE: u64 = 8;
 /// Flips, or changes of a sector, in the directory of one seed.
 const FLIPS: u64 = 16;
@@ -31,13 +31,14 @@ const TRANSFERS: u64 = 400;
 /// Transfers of one table, if there are several.
 const TABLE_TRANSFERS: u64 = 100;
 const KEYS: u64 = 300;
-/// Number of tables before a merge, for tables and lists of tables that must exist until the end: more than will ever
-/// wait to be merged.
+/// Number of tables before a merge, so large that no merge takes place: tables and lists of tables must exist until the
+/// end.
 const UNMERGED: u8 = 100;
-/// The sorted tables of the store. Its log is the journal's, which has its own trials. Data that nothing else refers
-/// to, such as the log's last updates, can be lost without a trace.
+/// The sorted tables of the store. The store's log is a journal, which has its own trials. Data that nothing else
+/// refers to, such as the log's last updates, can be lost without a trace.
 const STORE_TABLES: &str = "tables";
 
+/// The tables of the archive or of the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tables {
     Archive,
@@ -48,10 +49,10 @@ pub enum Tables {
 /// The result of reading a whole directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Judgement {
-    /// Everything that was written was read, and nothing else.
+    /// Exactly the written data were read.
     Harmless,
     Detected,
-    /// Other data were read than were written, or the error has no content.
+    /// The data that were read differ from the written data, or the error has no content.
     Wrong(String),
 }
 
@@ -87,7 +88,7 @@ impl Tables {
     }
 
     /// Creates the tables in a new directory, copies them to another one halfway, and closes them. Nothing is merged,
-    /// so that the tables of the halfway copy could still be read.
+    /// so that the tables of the halfway copy can still be read.
     pub fn live(self, path: &Path, halfway: &Path) {
         match self {
             Self::Archive => live_archive(path, halfway),
@@ -95,7 +96,7 @@ impl Tables {
         }
     }
 
-    /// Whether sectors of a file are changed, too.
+    /// Whether this trial also changes sectors of a file.
     fn has_sectors(self, file: &Path) -> bool {
         match self {
             Self::Archive => true,
@@ -111,7 +112,7 @@ impl Tables {
         };
         read.unwrap_or_else(|error| match error {
             TablesError::Damaged { .. } | TablesError::Format { .. } => Judgement::Detected,
-            error => Judgement::Wrong(format!("an error that does not say what is wrong: {error}")),
+            error => Judgement::Wrong(format!("an error without a reason: {error}")),
         })
     }
 }
@@ -132,7 +133,7 @@ impl Judgement {
 }
 
 /// Flips bits of a closed archive and of a closed store. With every other seed, also changes their sectors. Only the
-/// `torture` command can do this, because it judges in separate processes.
+/// `torture` command can do this, because a separate process must judge the result.
 pub fn run(seed: u64, random: &mut Random, tally: &mut Tally) {
     let program =
         std::env::current_exe().ok().filter(|path| path.file_name().is_some_and(|name| name == "torture"));
@@ -143,7 +144,7 @@ pub fn run(seed: u64, random: &mut Random, tally: &mut Tally) {
             flip(&damaging, random, tally);
         } else {
             change(&damaging, tally);
-            // The following draws are the ones that this seed has always made there.
+            // Evidence refers to seeds, so the following draws of a seed must stay the same.
             for _ in 0..FLIPS * NUMBERS_OF_A_FLIP {
                 random.bits();
             }
@@ -151,11 +152,11 @@ pub fn run(seed: u64, random: &mut Random, tally: &mut Tally) {
     }
 }
 
-/// Whole tables, and a place for a damaged copy of them.
+/// Undamaged tables, and a place for a damaged copy of them.
 struct Damaging<'a> {
     seed: u64,
     tables: Tables,
-    /// The program that judges.
+    /// The program of the judging process.
     program: &'a Path,
     directory: TempDir,
 }
@@ -165,7 +166,7 @@ impl Damaging<'_> {
         self.directory.path().join(name)
     }
 
-    /// Lets a process judge a copy in which at most one file has other bytes. Panics if the result is wrong.
+    /// Lets a process judge a copy in which at most one file is changed. Panics if the result is wrong.
     fn judge(&self, damage: Option<(&Path, &[u8])>, what: &str) -> &'static str {
         let (Self { seed, tables, program, .. }, rotten) = (self, self.place("rotten"));
         copy_directory(&self.place("whole"), &rotten).expect("a copy");
@@ -178,8 +179,7 @@ impl Damaging<'_> {
         kind
     }
 
-    /// Checks that undamaged tables are readable. If they were not, it would prove nothing that damaged ones are
-    /// refused.
+    /// Checks that undamaged tables are readable. Otherwise the rejection of damaged tables would prove nothing.
     fn expect_whole(&self) {
         let kind = self.judge(None, "nothing changed");
         assert_eq!(kind, HARMLESS, "seed {}, {:?}, nothing changed", self.seed, self.tables);
@@ -211,7 +211,7 @@ fn change(damaging: &Damaging<'_>, tally: &mut Tally) {
     damaging.expect_whole();
     let (files, early) = (contents(tables, &whole), contents(tables, &halfway));
     let early_of = |file: &Path| early.iter().find(|(name, _)| name == file).map(|(_, bytes)| &bytes[..]);
-    // Most files are written only once. Those that have an old copy have changed since.
+    // Most files are written only once. The files with an old copy have changed since.
     let overwritten: Vec<usize> = (0..files.len())
         .filter(|place| early_of(&files[*place].0).is_some_and(|early| early != files[*place].1))
         .collect();
@@ -236,7 +236,7 @@ fn contents(tables: Tables, directory: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     files.map(|file| (file.clone(), fs::read(directory.join(file)).expect("a file"))).collect()
 }
 
-/// Lets a separate process judge tables. Fails with the forbidden outcome.
+/// Lets a separate process judge tables. Returns the outcome as an error if it is not allowed.
 fn judged(program: &Path, tables: Tables, directory: &Path) -> Result<&'static str, String> {
     let output = Command::new(program).args(["judge-tables", tables.name()]).arg(directory).output();
     let output = output.expect("this program can be run");
@@ -248,9 +248,9 @@ fn judged(program: &Path, tables: Tables, directory: &Path) -> Result<&'static s
 }
 
 /// The meaning of the judging process's exit status; `None` if it is wrong. If its own files are inconsistent, the
-/// embedded store panics with 101. It aborts with SIGABRT if it is built to do so, or if it panics while unwinding. A
-/// start of the hub treats neither as valid data and exits with 65 (`crates/process/src/panics.rs`). Any other status
-/// is not a judgement: a wrong command line, a lack of memory, an invalid access.
+/// embedded store panics, with exit code 101. It aborts with SIGABRT if it is built to do so, or if it panics while
+/// unwinding. A start of the hub treats neither as valid data and exits with 65 (`crates/process/src/panics.rs`). Any
+/// other status is not a judgement: a wrong command line, a lack of memory, an invalid access.
 fn kind(status: &ExitStatus) -> Option<&'static str> {
     match (status.code(), status.signal()) {
         (Some(code), _) if code == i32::from(Judgement::HARMLESS) => Some(HARMLESS),
@@ -316,7 +316,7 @@ fn read_archive(path: &Path) -> Result<Judgement, TablesError> {
     }
     for (id, value) in (0..watermark).map(transfer) {
         if !archive.may_contain(&id) || archive.get(&id)?.as_ref() != Some(&value) {
-            return Ok(Judgement::Wrong(format!("{id} is read otherwise than it was written")));
+            return Ok(Judgement::Wrong(format!("{id} differs from the written data")));
         }
     }
     Ok(if watermark < TRANSFERS { Judgement::Detected } else { Judgement::Harmless })
@@ -367,7 +367,7 @@ fn live_store(path: &Path, halfway: &Path) {
     };
     let store = Store::open(path, &options).expect("opens");
     put(&store, 0..KEYS / 2);
-    // After the tables that the last update may have made due.
+    // An empty update, after the tables of the last update.
     store.update_blocking(|_| Ok(())).expect("an update of nothing");
     copy_directory(&path.join(STORE_TABLES), &halfway.join(STORE_TABLES)).expect("a copy");
     put(&store, KEYS / 2..KEYS);
@@ -379,7 +379,7 @@ fn read_store(path: &Path) -> Result<Judgement, TablesError> {
     let table = store.table("counted")?;
     for index in 0..KEYS {
         if table.get(&key(index))?.as_deref() != Some(&value(index)[..]) {
-            return Ok(Judgement::Wrong(format!("key {index} is read otherwise than it was written")));
+            return Ok(Judgement::Wrong(format!("key {index} differs from the written data")));
         }
     }
     match table.scan(&[], None, usize::MAX)?.len() as u64 {
@@ -394,7 +394,7 @@ mod tests {
 
     /// Statuses as `wait` returns them: an exit code in the second byte, or a signal in the first.
     #[test]
-    fn only_known_ends_count_as_an_end() {
+    fn only_known_exit_statuses_are_judgements() {
         for (raw, expected) in [
             (0, Some(HARMLESS)),
             (10 << 8, Some("detected")),

@@ -7,15 +7,15 @@ use super::{Part, Tally, Trial};
 use crate::trials;
 
 const FINDINGS_TOLD_MAX: usize = 5;
-/// One seed in this many has a second world, whose disk does not retain what was written.
+/// One seed in this many has a second world with a disk that loses or changes written data.
 const ROTTEN_ONE_IN: u64 = 8;
 
-/// Worlds in which a settlement ended, and an FX transfer and an item of a bulk transfer were committed. Worlds from
-/// before these features are not counted.
+/// Worlds that completed a settlement, and committed an FX transfer and an item of a bulk transfer. Worlds from before
+/// these features are not counted.
 pub(super) const WITH_ALL_MONEY: Part = Part {
     of: "world-seeds",
     detail: "worlds with settlements, conversions and bulks",
-    what: "of those, worlds in which settlements, conversions and bulks came to their end",
+    what: "among them, worlds that completed settlements, FX transfers and bulk transfers",
     goal: 20_000,
 };
 
@@ -92,7 +92,7 @@ fn run_nodes(seed: u64) -> Tally {
         (Tally::UNITS, 1),
         ("events", outcome.events),
         ("starts", counts.starts),
-        ("changes of the node that leads", counts.fail_overs),
+        ("changes of the leader", counts.fail_overs),
         ("hand-overs", counts.hand_overs),
         ("leaders that came back when another one led", counts.former_leaders),
         ("times that other nodes were to deliver, or one of them ended", counts.courier_troubles),
@@ -113,7 +113,7 @@ fn assert_sound(outcome: &Outcome, world: &str) {
     assert!(outcome.is_sound(), "seed {}{world}: {} findings: {told}", outcome.seed, outcome.findings.len());
 }
 
-/// Runs the same seed with a disk that does not retain what was written.
+/// Runs the same seed with a disk that loses or changes written data.
 fn add_rotten(seed: u64, tally: &mut Tally) {
     let outcome = world::run(seed, &Plan::rotten());
     assert_sound(&outcome, " with rot");

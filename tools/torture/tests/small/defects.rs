@@ -41,7 +41,7 @@ fn verdict(remains: &Remains, setup: &Setup, memory: &Memory) -> Option<String> 
 }
 
 #[test]
-fn an_honest_hub_passes() {
+fn honest_hub_passes() {
     let remains = Remains::none(SEED);
     let (setup, memory) = lived(&remains);
     assert!(memory.acknowledged > 20, "{memory:?}");
@@ -49,7 +49,7 @@ fn an_honest_hub_passes() {
 }
 
 #[test]
-fn a_lost_transfer_is_found() {
+fn lost_transfer_is_found() {
     let remains = Remains::none(SEED);
     let (setup, mut memory) = lived(&remains);
     let number = memory.transfers.len() as u64;
@@ -59,7 +59,7 @@ fn a_lost_transfer_is_found() {
 }
 
 #[test]
-fn another_end_is_found() {
+fn transfer_with_another_end_is_found() {
     let remains = Remains::none(SEED);
     let (setup, mut memory) = lived(&remains);
     let ended = memory.transfers.values_mut().find(|known| known.ended.is_some()).expect("some have ended");
@@ -67,19 +67,19 @@ fn another_end_is_found() {
         if ended.ended == Some(PublicState::Aborted) { PublicState::Committed } else { PublicState::Aborted };
     ended.ended = Some(other);
     let found = verdict(&remains, &setup, &memory).expect("is found");
-    assert!(found.contains("ended otherwise"), "{found}");
+    assert!(found.contains("has another end than the answered one"), "{found}");
     ended_by_nobody(&remains, &setup, memory);
 }
 
 fn ended_by_nobody(remains: &Remains, setup: &Setup, mut memory: Memory) {
     memory.transfers.values_mut().for_each(|known| known.ended = None);
     let found = verdict(remains, setup, &memory).expect("is found");
-    assert!(found.contains("nobody ended it"), "{found}");
+    assert!(found.contains("but no request ended it"), "{found}");
 }
 
 /// A disk that acknowledges a write and loses it, which is equivalent to an early acknowledgement.
 #[test]
-fn an_acknowledgement_before_its_time_is_found() {
+fn early_acknowledgement_is_found() {
     let mut found = 0;
     for ordinal in 60..100 {
         let remains = Remains::none(SEED);
@@ -140,7 +140,7 @@ impl Archive for Broken {
 }
 
 #[test]
-fn an_archive_that_fails_is_the_reason_of_the_end() {
+fn failing_archive_is_the_reason_of_the_engines_end() {
     for round in 0..ROUNDS {
         let options = EngineOptions {
             storage: Some(Storage {
@@ -155,7 +155,7 @@ fn an_archive_that_fails_is_the_reason_of_the_end() {
         block_on(async {
             let (engine, handle) =
                 Engine::start(options, EngineMetrics::default(), Box::new(NoEffects)).expect("starts");
-            // It may stop during the onboarding.
+            // The hub may stop during the onboarding.
             let mut answer = onboard(&handle).await;
             let mut number = 0;
             while answer.is_ok() {

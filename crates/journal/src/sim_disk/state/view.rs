@@ -60,6 +60,7 @@ pub struct ArmedWrite {
 }
 
 impl State {
+    /// The files, and the armed faults.
     pub fn view(&self) -> DiskView {
         let paths: BTreeSet<&String> = self.names.keys().chain(self.durable_names.keys()).collect();
         let operations = self.operations.len() as u64;

@@ -1,5 +1,5 @@
-//! The requests to the service behind a connection, its answers, and the bytes that come back over the wire, which are
-//! read without hyper.
+//! The requests to the service behind a connection, its answers, and the bytes on the wire, which are read without
+//! hyper.
 
 use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,7 +13,7 @@ use upesi_http::{Bytes, Connection, Full, Incoming, Method, Request, Response, S
 
 use super::BODY_BYTES_MAX;
 
-/// One request that the server's loop handed on.
+/// One request that the server's loop passed to the service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Call {
     method: Method,
@@ -32,12 +32,13 @@ impl Call {
     }
 }
 
-/// The calls of one connection, in order. Also the authenticator of the gateway, which sees the body of each.
+/// The calls of one connection, in order. It is also the authenticator of the gateway, so that it sees the body of
+/// each.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Calls(Arc<Mutex<Vec<Call>>>);
 
 impl Calls {
-    /// Takes all calls, so that none are left.
+    /// Removes and returns all calls.
     pub(super) fn take(&self) -> Vec<Call> {
         mem::take(&mut *self.calls())
     }
@@ -53,7 +54,7 @@ impl Calls {
 
 impl Authenticator for Calls {
     fn authenticate(&self, _: Operation, _: &Parts, body: &[u8], _: bool) -> Result<(), SyncError> {
-        assert!(body.len() <= BODY_BYTES_MAX, "a body of {} bytes is handed on", body.len());
+        assert!(body.len() <= BODY_BYTES_MAX, "a body of {} bytes reached the service", body.len());
         if let Some(call) = self.calls().last_mut() {
             call.body = Some(body.to_vec());
         }
@@ -61,7 +62,7 @@ impl Authenticator for Calls {
     }
 }
 
-/// A service that notes its requests.
+/// A service that records its requests.
 pub(super) struct Noted<S> {
     pub(super) service: S,
     pub(super) calls: Calls,
@@ -95,7 +96,7 @@ impl<S: Service> Service for Noted<S> {
 pub(super) fn due(calls: &[Call]) -> Vec<Due> {
     let due = calls.iter().filter_map(|call| {
         let status = call.status?;
-        // This path has its own form of answer if nothing is accepted.
+        // This path has its own form of response if the hub does not accept requests.
         let is_health = call.path == "/health" && call.method == Method::GET;
         Some(Due {
             status: status.as_u16(),
@@ -115,13 +116,13 @@ pub(super) fn check_same(one: &[Call], other: &[Call]) -> Result<(), String> {
         let is_same_body = one.body.is_none() || other.body.is_none() || one.body == other.body;
         let is_same_end = one.status.is_none() || other.status.is_none() || one.status == other.status;
         if one.method != other.method || one.target != other.target || !is_same_body || !is_same_end {
-            return Err(format!("cut in two ways, the same bytes are {one:?} and {other:?}"));
+            return Err(format!("the same bytes, cut in two ways, lead to {one:?} and {other:?}"));
         }
     }
     Ok(())
 }
 
-/// The statuses with which the server's loop itself rejects bytes that are not a valid request (docs/error-codes.md).
+/// The statuses of the server's loop for bytes that are not a valid request (docs/error-codes.md).
 const OWN_STATUSES: [u16; 2] = [400, 431];
 const CONTINUE: u16 = 100;
 
@@ -132,13 +133,13 @@ pub(super) struct Due {
     pub(super) is_head_only: bool,
     /// Its body is an FSPIOP error object.
     pub(super) has_error: bool,
-    /// Nothing may follow it.
+    /// It must be the last answer on the connection.
     pub(super) is_last: bool,
 }
 
 /// Checks that `received` consists of these answers in this order, each complete and of its declared length. At most
-/// one more may follow, the server's own rejection of an invalid request. Without `all_come` that rejection may come
-/// before all answers.
+/// one more may follow: the server's own rejection of an invalid request. If `all_come` is false, that rejection may
+/// come before all answers.
 ///
 /// Fails with the mistake, in words.
 pub(super) fn check(received: &[u8], due: &[Due], all_come: bool) -> Result<(), String> {
@@ -159,13 +160,13 @@ pub(super) fn check(received: &[u8], due: &[Due], all_come: bool) -> Result<(), 
                 (next.is_head_only, next.has_error)
             }
             Some((next, _)) if all_come => {
-                return Err(format!("{} is answered, where {} is due", answer.status, next.status));
+                return Err(format!("{} is answered, but {} is due", answer.status, next.status));
             }
             _ if OWN_STATUSES.contains(&answer.status) && answer.length == Some(0) => {
                 is_over = true;
                 (false, false)
             }
-            _ => return Err(format!("{} answers nothing that was asked", answer.status)),
+            _ => return Err(format!("{} does not answer a request", answer.status)),
         };
         let body = if is_head_only { &[][..] } else { answer.body()? };
         if has_error && !is_head_only && !(answer.is_json && parse_error_body(body).is_ok()) {
@@ -174,7 +175,7 @@ pub(super) fn check(received: &[u8], due: &[Due], all_come: bool) -> Result<(), 
         rest = &answer.rest[body.len()..];
     }
     match due {
-        [next, ..] if all_come => Err(format!("{} was answered, and does not arrive", next.status)),
+        [next, ..] if all_come => Err(format!("{} was answered, but does not arrive", next.status)),
         _ => Ok(()),
     }
 }
@@ -207,7 +208,7 @@ impl<'a> Answer<'a> {
             [] => None,
             [length] => {
                 let length = std::str::from_utf8(length).ok().and_then(|length| length.parse().ok());
-                Some(length.ok_or("an answer's length is no number")?)
+                Some(length.ok_or("an answer's length is not a number")?)
             }
             _ => return Err("an answer has two lengths".to_owned()),
         };
@@ -220,9 +221,9 @@ impl<'a> Answer<'a> {
     }
 
     fn body(&self) -> Result<&'a [u8], String> {
-        let length = self.length.ok_or_else(|| format!("{} does not say how long it is", self.status))?;
+        let length = self.length.ok_or_else(|| format!("{} has no length", self.status))?;
         let body = self.rest.get(..length);
-        body.ok_or_else(|| format!("{} claims {length} bytes and has {}", self.status, self.rest.len()))
+        body.ok_or_else(|| format!("{} declares {length} bytes and has {}", self.status, self.rest.len()))
     }
 }
 
@@ -267,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_right_is_taken() {
+    fn correct_answers_pass() {
         let (taken, refused) = (answer(202, ""), answer(400, REFUSAL));
         let own = "HTTP/1.1 431 X\r\ncontent-length: 0\r\n\r\n";
         let both = [due(202), due(400)];
@@ -282,24 +283,24 @@ mod tests {
     }
 
     #[test]
-    fn every_planted_mistake_is_found() {
+    fn planted_mistakes_are_found() {
         let (taken, refused) = (answer(202, ""), answer(400, REFUSAL));
         let last = Due { is_last: true, ..due(202) };
         for (received, due, what) in [
             ("HTTP/1.1 2".to_owned(), vec![due(202)], "an answer ends within its head"),
             ("nonsense\r\n\r\n".to_owned(), vec![due(202)], "malformed"),
-            (taken.replace("content-length: 0", "x: y"), vec![due(202)], "does not say how long"),
-            (taken.replace(": 0", ": 5"), vec![due(202)], "202 claims 5 bytes and has 0"),
-            (taken.replace(": 0", ": -1"), vec![due(202)], "no number"),
+            (taken.replace("content-length: 0", "x: y"), vec![due(202)], "202 has no length"),
+            (taken.replace(": 0", ": 5"), vec![due(202)], "202 declares 5 bytes and has 0"),
+            (taken.replace(": 0", ": -1"), vec![due(202)], "is not a number"),
             (taken.replace("\r\n\r\n", "\r\ncontent-length: 0\r\n\r\n"), vec![due(202)], "two lengths"),
             (taken.replace("content-type", "transfer-encoding"), vec![due(202)], "in chunks"),
-            (taken.repeat(2), vec![due(202)], "202 answers nothing that was asked"),
+            (taken.repeat(2), vec![due(202)], "202 does not answer a request"),
             (taken.repeat(2), vec![last, due(202)], "202 follows the last answer"),
-            (taken.clone(), vec![due(202), due(202)], "202 was answered, and does not arrive"),
-            (refused.clone(), vec![due(202)], "400 is answered, where 202 is due"),
+            (taken.clone(), vec![due(202), due(202)], "202 was answered, but does not arrive"),
+            (refused.clone(), vec![due(202)], "400 is answered, but 202 is due"),
             (answer(400, "{}"), vec![due(400)], "400 without an error object"),
             (refused.replace("json", "text"), vec![due(400)], "400 without an error object"),
-            (answer(431, "body"), vec![], "431 answers nothing"),
+            (answer(431, "body"), vec![], "431 does not answer a request"),
             (answer(431, "") + &taken, vec![], "202 follows the last answer"),
         ] {
             let found = check(received.as_bytes(), &due, true).unwrap_err();

@@ -1,4 +1,4 @@
-//! The parts of a message that the forwarder must read: the members that any hub has to check.
+//! The parts of a message that the forwarder must read: the members that any hub must check.
 #![expect(dead_code, reason = "members are parsed because a hub parses them")]
 
 use std::borrow::Cow;
@@ -20,6 +20,7 @@ pub(super) enum Message {
 }
 
 impl Message {
+    /// The kind of a message; `None` for an unknown path or method.
     pub fn of(method: &Method, path: &str) -> Option<Self> {
         let mut segments = path.strip_prefix('/')?.split('/');
         let (family, rest) = (segments.next()?, segments.count());
@@ -55,7 +56,7 @@ pub(super) fn identifier(path: &str) -> Option<&str> {
     path.strip_prefix("/parties/")?.split('/').nth(1)
 }
 
-/// Parses a body as a hub does. No member may be optimised away because it is not used.
+/// Parses a body as a hub does. The compiler must not remove the parsing of unused members.
 fn is_read<'body, T: Deserialize<'body>>(body: &'body [u8]) -> bool {
     serde_json::from_slice::<T>(body).map(black_box).is_ok()
 }
@@ -164,7 +165,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn messages_are_known_by_method_and_path() {
+    fn message_kind_follows_from_method_and_path() {
         for (method, path, expected) in [
             (Method::POST, "/transfers", Some(Message::Prepare)),
             (Method::PUT, "/transfers/x", Some(Message::Fulfil)),
@@ -189,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn bodies_are_parsed_as_what_they_are() {
+    fn body_is_parsed_by_the_kind_of_its_message() {
         let bodies = [
             (Message::Lookup, ""),
             (

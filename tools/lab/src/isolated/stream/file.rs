@@ -2,8 +2,13 @@
 //!
 //! All numbers are little-endian. The file starts with `UPSTREAM`, the format's version (u32) and the length (u32) of
 //! the header, a JSON object, which follows. Then come the messages, and at the end the CRC32C (u32) of everything
-//! before. A message consists of its kind (1 for a prepare, 2 for a fulfil), the time of its acceptance in nanoseconds
-//! since 1970 (i64), the 17 bytes of its transfer's id, the lengths of headers and body (u32 each), headers, body.
+//! before. A message consists of these fields, in this order:
+//!
+//! - its kind: 1 for a prepare, 2 for a fulfil
+//! - the time of its acceptance in nanoseconds since 1970 (i64)
+//! - the 17 bytes of its transfer's id
+//! - the lengths of headers and body (u32 each)
+//! - the headers and the body
 
 use std::collections::HashSet;
 use std::fs::File;
@@ -20,7 +25,7 @@ use upesi_types::{Timestamp, TransferId};
 
 use super::{EXPIRES_MS, MESSAGES_MAX, Message, MessageKind, Stream, StreamError, StreamHeader};
 
-/// Version of the file format. Files of another version are refused.
+/// Version of the file format. Files of another version are rejected.
 pub const FORMAT_VERSION: u32 = 2;
 const MAGIC: &[u8; 8] = b"UPSTREAM";
 
@@ -84,12 +89,12 @@ fn length(bytes: &[u8]) -> std::io::Result<u32> {
 
 /// Takes this many bytes from the start.
 fn take(rest: &mut Bytes, count: usize) -> Result<Bytes, Fault> {
-    if count > rest.len() { Err("it ends in the middle".into()) } else { Ok(rest.split_to(count)) }
+    if count > rest.len() { Err("it is truncated".into()) } else { Ok(rest.split_to(count)) }
 }
 
 impl From<TryGetError> for Fault {
     fn from(_: TryGetError) -> Self {
-        "it ends in the middle".into()
+        "it is truncated".into()
     }
 }
 
@@ -114,7 +119,7 @@ fn parse(bytes: Bytes) -> Result<Stream, Fault> {
         messages.push(parse_message(&mut rest)?);
     }
     if messages.len() as u64 != header.prepares.saturating_add(header.fulfils) || !rest.is_empty() {
-        return Err("it does not hold what its header says".into());
+        return Err("its messages do not agree with its header".into());
     }
     Ok(Stream { header, messages })
 }
@@ -123,12 +128,12 @@ fn parse_message(rest: &mut Bytes) -> Result<Message, Fault> {
     let kind = match rest.try_get_u8()? {
         1 => MessageKind::Prepare,
         2 => MessageKind::Fulfil,
-        _ => return Err("a message of unknown kind".into()),
+        _ => return Err("a message has an unknown kind".into()),
     };
     let time = Timestamp::from_ns(rest.try_get_i64_le()?);
     let mut id = [0; 17];
     rest.try_copy_to_slice(&mut id)?;
-    let id = TransferId::from_bytes(&id).ok_or("a malformed transfer id")?;
+    let id = TransferId::from_bytes(&id).ok_or("a message has a malformed transfer id")?;
     let (headers_bytes, body_bytes) = (rest.try_get_u32_le()? as usize, rest.try_get_u32_le()? as usize);
     let (headers, body) = (take(rest, headers_bytes)?, take(rest, body_bytes)?);
     Ok(Message { kind, time, id, headers, body })
@@ -136,6 +141,7 @@ fn parse_message(rest: &mut Bytes) -> Result<Message, Fault> {
 
 // Streams that are extracted from a hub's journal.
 
+/// The source of a recording, and its limit.
 #[derive(Clone, Debug)]
 pub struct RecordOptions {
     /// The hub's data directory. A running hub may be using it: everything written so far is recorded.

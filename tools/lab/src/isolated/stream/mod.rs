@@ -1,7 +1,7 @@
-//! Recorded or generated streams: requests about transfers in the order in which a hub accepts them.
+//! Recorded or generated streams: requests about transfers, in the order of their acceptance by a hub.
 //!
-//! An isolated stage is fed with a stream. It is read from a file ([`Stream::read`]), extracted from a hub's journal
-//! ([`Stream::record`]) or generated ([`Stream::generate`]).
+//! A stream is the input of an isolated stage. It is read from a file ([`Stream::read`]), extracted from a hub's
+//! journal ([`Stream::record`]) or generated ([`Stream::generate`]).
 
 mod file;
 
@@ -26,6 +26,7 @@ use crate::plan::stage::source::{BODY_BYTES_MIN, DFSPS_MAX};
 /// Maximum number of messages in a stream. A million of the usual size take 1.3 GB of memory.
 pub const MESSAGES_MAX: usize = 10_000_000;
 
+/// A request of a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
     pub kind: MessageKind,
@@ -41,13 +42,14 @@ pub struct Message {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StreamHeader {
     pub origin: String,
-    /// The participating DFSPs, in the order in which a hub must register them.
+    /// The participating DFSPs, in the order of their registration.
     pub dfsps: Vec<String>,
     pub currencies: Vec<String>,
     pub prepares: u64,
     pub fulfils: u64,
 }
 
+/// Requests in the order of their acceptance, and their header.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stream {
     pub header: StreamHeader,
@@ -59,13 +61,13 @@ pub struct Stream {
 pub enum StreamError {
     #[error("{path}: {source}")]
     Io { path: PathBuf, source: std::io::Error },
-    #[error("{path} is no sound recorded stream: {reason}; record or generate it again")]
+    #[error("{path} is not a valid recorded stream: {reason}; record or generate it again")]
     Damaged { path: PathBuf, reason: String },
     #[error(
         "{path} has stream format {found}; this upesi reads {FORMAT_VERSION}: record or generate it again"
     )]
     Version { path: PathBuf, found: u32 },
-    #[error("message {index} of the stream cannot be understood: {reason}")]
+    #[error("message {index} of the stream is not valid: {reason}")]
     Message { index: usize, reason: String },
     #[error("the stream holds {found} {what}, and {needed} are needed")]
     TooShort { what: String, found: usize, needed: usize },
@@ -175,7 +177,7 @@ impl Message {
         };
         let mut request = Request::new(Full::new(self.body.clone()));
         *request.method_mut() = method;
-        *request.uri_mut() = path.parse().map_err(|_| "the path is no URI".to_owned())?;
+        *request.uri_mut() = path.parse().map_err(|_| "the path is not a URI".to_owned())?;
         *request.headers_mut() = headers;
         Ok(request)
     }
@@ -190,7 +192,7 @@ impl Message {
     }
 }
 
-// Generated streams: the same for the same seed, in any number.
+// Generated streams. The same seed generates the same stream.
 
 /// Maximum length, in bytes: the longest packet has 32 KiB.
 const BODY_BYTES_MAX: usize = 32 * 1024;
@@ -203,6 +205,7 @@ const FIRST_MS: i64 = 1_767_225_600_000;
 const EXPIRES_MS: i64 = 4_070_908_800_000;
 const CURRENCY: &str = "XXX";
 
+/// The options of a generated stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GenerateOptions {
     pub transfers: usize,
@@ -351,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_seed_makes_the_same_stream_and_another_seed_another() {
+    fn generated_stream_depends_on_the_seed() {
         let stream = Stream::generate(&small(7)).unwrap();
         assert_eq!(stream, Stream::generate(&small(7)).unwrap());
         assert_ne!(stream, Stream::generate(&small(8)).unwrap());
@@ -363,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn every_message_is_one_that_a_hub_takes() {
+    fn generated_messages_are_accepted_by_a_hub() {
         let stream = Stream::generate(&small(1)).unwrap();
         let prepares = stream.decode(MessageKind::Prepare, 300).unwrap();
         let mut payers = [0; 5];
@@ -384,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn options_out_of_range_are_refused() {
+    fn options_out_of_range_are_rejected() {
         let good = small(1);
         for options in [
             GenerateOptions { transfers: 0, ..good },
@@ -404,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn streams_of_several_hubs_become_one() {
+    fn streams_of_several_hubs_are_joined() {
         let mut both = Stream::default();
         both.append(Stream::generate(&GenerateOptions { dfsps: 2, ..small(1) }).unwrap());
         both.append(Stream::generate(&GenerateOptions { dfsps: 4, fulfils: false, ..small(2) }).unwrap());
@@ -420,7 +423,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_gives_back_what_was_written() {
+    fn file_returns_the_written_stream() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("stream");
         let options = GenerateOptions { body_bytes: 5_000, ..small(3) };
@@ -433,7 +436,7 @@ mod tests {
     }
 
     #[test]
-    fn no_damage_goes_unseen() {
+    fn damaged_file_is_rejected() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("stream");
         let stream = Stream::generate(&GenerateOptions { transfers: 3, fulfils: false, ..small(4) }).unwrap();
@@ -462,7 +465,7 @@ mod tests {
     }
 
     #[test]
-    fn recorded_bodies_are_changed_in_one_place_only() {
+    fn recorded_bodies_change_in_one_member() {
         let at = Timestamp::parse_iso("2099-01-01T00:00:00.500Z").unwrap();
         let stream = Stream::generate(&small(1)).unwrap();
         let body = &stream.messages[0].body;

@@ -1,4 +1,4 @@
-//! Whether a run's figures count: the gates that a run must pass beside its audit.
+//! Whether a run's figures are valid: the gates that a run must pass in addition to its audit.
 #![expect(clippy::float_arithmetic, reason = "shares of time; no money")]
 
 mod stage_ratios;
@@ -19,7 +19,7 @@ const OPERATIONS_MIN: u64 = 100;
 pub(crate) fn judge(options: &RunOptions, result: &LabResult) -> Validity {
     let mut findings = Vec::new();
     if !result.audit.ok {
-        findings.push("the audit does not hold: see its findings".to_owned());
+        findings.push("the audit failed: see its findings".to_owned());
     }
     if let Some(schedule) = &result.schedule {
         findings.extend(schedule_findings(schedule, result.machine.as_ref()));
@@ -46,7 +46,7 @@ fn schedule_findings(schedule: &ScheduleResult, machine: Option<&MachineResult>)
     let mut findings = Vec::new();
     if schedule.skipped > 0 {
         findings.push(format!(
-            "the load generator skipped {} arrivals, because as many operations as allowed were without outcome",
+            "the load generator skipped {} arrivals, because the maximum number of operations had no outcome",
             schedule.skipped
         ));
     }
@@ -71,20 +71,20 @@ fn crowded(machine: &MachineResult) -> Option<String> {
     })
 }
 
-/// Whether the run had a disturbance that may be absent at a second try: the generator lagged, or other programs used
-/// the cores. A run whose audit failed shows a fault of the hub, and is not repeated until the fault disappears.
+/// Whether the run had a disturbance that a second run may not have: the generator lagged, or other programs used the
+/// cores. A run whose audit failed shows a fault of the hub. It is not repeated until the fault disappears.
 pub(crate) fn deserves_second_try(result: &LabResult) -> bool {
     let was_disturbed = result.schedule.is_some_and(|schedule| !schedule.valid)
         || result.machine.as_ref().and_then(disturbed).is_some();
     was_disturbed && result.audit.ok
 }
 
-/// Cores that hub and generator fill are their own condition, but the share of programs outside the run appears in no
-/// figure.
+/// The cores that hub and generator fill are a condition of the run. The share of programs outside the run appears in
+/// no figure.
 fn disturbed(machine: &MachineResult) -> Option<String> {
     let share = machine.other_programs_share.filter(|share| *share > OTHERS_SHARE_MAX)?;
     Some(format!(
-        "other programs {}: the figures are of what they left; stop them and measure again",
+        "other programs {}: the run had only the remaining time; stop them and measure again",
         taken(share)
     ))
 }
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn each_gate_is_named_when_it_is_not_passed() {
+    fn failed_gate_is_named() {
         assert_eq!(findings(|_| ()), Vec::<String>::new());
         let schedule = ScheduleResult { lag_ms_p99: 14.0, skipped: 3, ..ScheduleResult::default() };
         type Change = Box<dyn FnOnce(&mut LabResult)>;
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn full_cores_speak_against_a_generator_that_has_them_alone_and_keeps_no_schedule() {
+    fn full_cores_invalidate_a_closed_loop_that_does_not_share_them() {
         let machine = |shared, full| Some(MachineResult { shared, full, ..MachineResult::default() });
         let text = "cores of the load generator's machine were full";
         for (shared, full, counts) in
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_generator_may_be_busy_where_its_own_ceiling_is_measured_and_nowhere_else() {
+    fn busy_generator_is_valid_only_if_its_own_limit_is_measured() {
         let load = Load::Closed { users: 32 };
         let busy = |alone| {
             let options = RunOptions { alone, workers: Some(2), load: load.clone(), ..RunOptions::default() };
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn programs_without_a_part_in_the_run_may_not_take_much() {
+    fn other_programs_above_the_limit_invalidate_the_run() {
         for (share, counts) in [(None, true), (Some(0.25), true), (Some(0.8), false)] {
             let other =
                 MachineResult { shared: true, other_programs_share: share, ..MachineResult::default() };

@@ -1,5 +1,5 @@
-//! Compares the ratios of the counts of the hub's stages with the expected ratios, for each phase of an operation. In a
-//! window that counts, as many operations end as begin.
+//! Compares the ratios between the counts of the hub's stages with the expected ratios, for each phase of an operation.
+//! In a valid window, as many operations end as begin.
 #![expect(clippy::float_arithmetic, reason = "ratios of counts; no money")]
 
 use upesi_sim::{Flavour, Phase};
@@ -11,18 +11,18 @@ use crate::result::LabResult;
 
 /// Maximum deviation of a ratio from its expected value, as in Mojaloop's performance work.
 const TOLERANCE: f64 = 0.02;
-/// Number of operations that may be in progress beside those that the timeline saw.
+/// Number of operations in progress that the timeline may have missed.
 const UNSEEN: f64 = 10.0;
 /// The setting that sends payees a copy of their own answer: one more notification for each transfer.
 const PAYEE_CONFIRMATION: &str = "--set=hub.payee_confirmation=";
 
-/// The count of one stage divided by that of another.
+/// The count of one stage divided by the count of another.
 struct Ratio {
     stage: &'static str,
     per: &'static str,
     /// The right values.
     wanted: &'static [f64],
-    /// Whether failed operations may explain the difference, because they pass only the first stage.
+    /// Whether failed operations may explain the difference, because they reach only the first stage.
     is_before_failures: bool,
 }
 
@@ -159,7 +159,7 @@ moja_ml_notification_event_delivery_count{serviceName=\"x\",success=\"true\",des
     }
 
     #[test]
-    fn every_phase_of_a_payment_has_its_ratio() {
+    fn each_phase_of_a_payment_has_a_ratio() {
         let (options, result) = payments();
         assert_eq!(result.stages.len(), 7);
         assert_eq!(findings(&options, &result), Vec::<String>::new());
@@ -183,7 +183,7 @@ moja_ml_notification_event_delivery_count{serviceName=\"x\",success=\"true\",des
     }
 
     #[test]
-    fn payments_that_failed_have_questions_without_a_transfer() {
+    fn failed_payments_explain_queries_without_a_transfer() {
         let (options, mut result) = payments();
         let count = |result: &mut LabResult, stage: &str, operations| {
             result.stages.iter_mut().find(|found| found.stage == stage).unwrap().operations = operations;
@@ -205,7 +205,7 @@ moja_ml_notification_event_delivery_count{serviceName=\"x\",success=\"true\",des
     }
 
     #[test]
-    fn lookups_and_quotes_alone_have_answers() {
+    fn lookups_and_quotes_have_ratios_of_their_own() {
         for scenario in [Scenario::Lookups, Scenario::Quotes] {
             let options = RunOptions { scenario, ..RunOptions::default() };
             let (_, mut result) = payments();
@@ -228,7 +228,7 @@ moja_ml_notification_event_delivery_count{serviceName=\"x\",success=\"true\",des
     }
 
     #[test]
-    fn what_an_open_loop_allows_excuses_nothing_that_was_not_under_way() {
+    fn only_operations_in_progress_excuse_a_ratio() {
         let load = Load::Open { rate_per_s: 1_000, outstanding_max: 10_000 };
         let options = RunOptions { load, ..RunOptions::default() };
         let row = |offered, completed| TimelineRow { offered, completed, ..TimelineRow::default() };
@@ -243,7 +243,7 @@ moja_ml_notification_event_delivery_count{serviceName=\"x\",success=\"true\",des
     }
 
     #[test]
-    fn payees_that_are_told_the_outcome_are_a_third_notification() {
+    fn notified_payees_add_a_third_notification() {
         let reserved = |options: &mut RunOptions| options.behaviour.flavour = Flavour::Reserved;
         let confirmed = |options: &mut RunOptions| {
             options.hub_arguments = vec!["--set=hub.payee_confirmation=true".to_owned()];
@@ -275,21 +275,21 @@ moja_ml_notification_event_delivery_count{serviceName=\"x\",success=\"true\",des
     }
 
     #[test]
-    fn a_bulk_has_three_notifications() {
+    fn bulk_transfer_has_three_notifications() {
         let options = RunOptions { scenario: Scenario::Bulks, ..RunOptions::default() };
         assert_eq!(findings(&options, &transfers(30_000)), Vec::<String>::new());
-        assert_eq!(findings(&options, &transfers(20_000)).len(), 1, "the payee was not told what came of it");
+        assert_eq!(findings(&options, &transfers(20_000)).len(), 1, "the payee did not receive the outcome");
     }
 
     #[test]
-    fn a_conversion_has_five_notifications_for_two_prepares() {
+    fn fx_transfer_has_five_notifications_for_two_prepares() {
         let mut options = RunOptions { scenario: Scenario::ConvertedTransfers, ..RunOptions::default() };
         assert_eq!(findings(&options, &transfers(25_000)), Vec::<String>::new());
         let found = findings(&options, &transfers(20_000));
         assert_eq!(
             found,
             ["2.000 notifications per prepare instead of 2.5: the window is not steady"],
-            "the FXP was not told"
+            "the FXP did not receive the outcome"
         );
         options.behaviour.flavour = Flavour::Reserved;
         assert_eq!(findings(&options, &transfers(30_000)), Vec::<String>::new());

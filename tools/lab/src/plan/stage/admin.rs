@@ -12,6 +12,7 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
+    /// Reads the settings.
     pub fn read(keys: &mut Section<'_>) -> Self {
         let settings = Self {
             messages: keys.size("messages", 2..=100_000_000).unwrap_or(20_000),

@@ -23,6 +23,7 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
+    /// Reads the settings of the stage for messages of this kind.
     pub fn read(kind: MessageKind, keys: &mut Section<'_>) -> Self {
         let source = Source::read(keys, MESSAGES);
         let settings = Self {

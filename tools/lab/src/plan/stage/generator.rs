@@ -15,6 +15,7 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
+    /// Reads the settings.
     pub fn read(keys: &mut Section<'_>) -> Self {
         Self {
             rate_per_s: keys.small("rate_per_s", 1..=1_000_000).unwrap_or(1_000),

@@ -20,6 +20,7 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
+    /// Reads the settings.
     pub fn read(keys: &mut Section<'_>) -> Self {
         let settings = Self {
             record_bytes: keys.size("record_bytes", 1..=1024 * 1024).unwrap_or(RECORD_BYTES),

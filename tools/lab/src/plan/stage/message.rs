@@ -1,5 +1,6 @@
-//! The kinds of messages that a stage is fed with.
+//! The kinds of messages that are the input of a stage.
 
+/// The kind of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MessageKind {
     /// `POST /transfers`.

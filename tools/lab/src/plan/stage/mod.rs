@@ -36,14 +36,14 @@ pub(crate) enum Stage {
 
 /// A kind that is not in [`KINDS`].
 #[derive(Debug, thiserror::Error)]
-#[error("there is no isolated kind {kind:?}; give one of {kinds}")]
+#[error("{kind:?} is not an isolated kind; give one of {kinds}")]
 pub struct UnknownKind {
     kind: String,
     kinds: String,
 }
 
 impl Stage {
-    /// Reads the table of a kind. Every mistake in it is noted. Fails if there is no such kind.
+    /// Reads the table of a kind, and notes every mistake in it. Fails if the kind is not in [`KINDS`].
     pub fn read(kind: &str, table: Option<&Node>, mistakes: &Mistakes) -> Result<Self, UnknownKind> {
         if KINDS.iter().all(|(known, _)| *known != kind) {
             let kinds = KINDS.map(|(kind, _)| kind).join(", ");
@@ -61,7 +61,7 @@ impl Stage {
     }
 }
 
-/// Checks the keys: each repetition sends a part of the messages, and one more part comes before them.
+/// Checks that each repetition has messages to send, and the warm-up before them, too.
 pub(crate) fn expect_parts(keys: &Section<'_>, messages: usize, repetitions: usize) {
     if messages <= repetitions {
         keys.mistake("give more messages than repetitions: each repetition sends a part");

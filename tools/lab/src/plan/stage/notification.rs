@@ -27,6 +27,7 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
+    /// Reads the settings.
     pub fn read(keys: &mut Section<'_>) -> Self {
         Self {
             source: Source::read(keys, MESSAGES),

@@ -1,4 +1,4 @@
-//! The settings of the messages that a stage is fed with.
+//! The settings of the messages that are the input of a stage.
 
 use std::path::PathBuf;
 
@@ -11,7 +11,7 @@ pub const BODY_BYTES_MIN: usize = 480;
 /// Maximum number of finished transfers in a new directory.
 const EXISTING_MAX: usize = 1_000_000_000;
 
-/// The messages that a stage is fed with.
+/// The messages that are the input of a stage.
 #[derive(Clone, Debug)]
 pub(crate) struct Source {
     /// A recorded stream; `None` generates or records one.
@@ -26,6 +26,7 @@ pub(crate) struct Source {
 }
 
 impl Source {
+    /// Reads the settings; `messages` is the default number.
     pub fn read(keys: &mut Section<'_>, messages: usize) -> Self {
         let stream = keys.text("stream").map(PathBuf::from);
         if stream.is_some() && (keys.has("dfsps") || keys.has("body_bytes")) {
@@ -35,9 +36,7 @@ impl Source {
         }
         let is_recorded = keys.flag("recorded").unwrap_or(false);
         if is_recorded && stream.is_some() {
-            keys.mistake(
-                "what is recorded for the occasion comes from no file: leave stream out, or recorded",
-            );
+            keys.mistake("messages come from a file, or are recorded first: leave out stream, or recorded");
         }
         Self {
             stream,
@@ -54,7 +53,7 @@ pub(crate) fn read_existing(keys: &mut Section<'_>, source: &Source) -> usize {
     let existing = keys.size("existing", 0..=EXISTING_MAX).unwrap_or(0);
     if existing > 0 && (source.stream.is_some() || source.is_recorded) {
         keys.mistake(
-            "existing transfers are made up between made-up DFSPs: leave existing out, or the stream",
+            "existing transfers are generated between generated DFSPs: leave out existing, or the stream",
         );
     }
     existing

@@ -80,12 +80,12 @@ pub(crate) fn of_run(run: &Run, group: &str) -> Vec<Plot> {
         let series = lines.iter().map(|(name, colour, stroke, figure)| {
             let mut points = over_time(run, *figure, unit);
             if *stroke == "points" {
-                // Figures that are only measured at times must not leave gaps in between.
+                // Figures that are measured only at some times must not leave gaps.
                 points.retain(|(_, y)| y.is_some());
             }
             Series { name: (*name).to_owned(), colour: *colour, stroke, points, ..Series::default() }
         });
-        // A queue in which nothing ever waited is not drawn, and neither is a single point.
+        // A queue that was always empty is not drawn, and neither is a single point.
         let is_used = |series: &Series| {
             !title.starts_with("Waiting")
                 || series.points.iter().any(|(_, y)| y.is_some_and(|depth| depth > 0.0))
@@ -119,7 +119,7 @@ pub(crate) fn of_runs(runs: &[Run], group: &str) -> Vec<Plot> {
         });
         let series: Vec<Series> = series.filter(|series| series.count() > 0).collect();
         let (title, group) = (title.to_owned(), group.to_owned());
-        // One run alone is no comparison.
+        // A single run is not a comparison.
         (series.len() > 1).then(|| Plot { title, unit, is_log, series, wide: true, group, ..Plot::default() })
     };
     figures.into_iter().filter_map(plot).collect()
@@ -148,7 +148,7 @@ fn curve(run: &Run, colour: usize) -> Series {
         below = below.saturating_add(*count);
         shares.push((below as f64 / total.max(1) as f64, *upper_us as f64 / 1e3));
     }
-    // All operations are beyond all nines. They are shown a little beyond a single operation of all.
+    // The last bucket contains all operations. It is shown a little beyond the place of the slowest operation.
     let last = if total > 1 { (total as f64).log10() } else { 6.0 };
     let mut series = Series { name: run.label.clone(), colour, stroke: "line", ..Series::default() };
     let mut before = f64::NEG_INFINITY;
@@ -180,7 +180,7 @@ pub(crate) fn probes(probes: &[&Probe], group: &str) -> Option<Plot> {
     (series.iter().map(Series::count).sum::<usize>() > 1).then(|| Plot {
         title: "p99 latency by arrival rate".to_owned(),
         note: "logarithmic.".to_owned(),
-        x: Axis::Numbers { name: "arrivals per second that were asked for".to_owned(), is_log: false },
+        x: Axis::Numbers { name: "requested arrivals per second".to_owned(), is_log: false },
         unit: "ms",
         is_log: true,
         series,
@@ -200,7 +200,7 @@ pub(crate) fn of_suite(plot: &SuitePlot, results: &Results, group: &str) -> Opti
             words.push(text);
         }
     }
-    // Numbers with one word among them, such as `natural`, still have an order that a line can follow.
+    // Numbers with one word among them, such as `natural`, still have an order for a line.
     let strange = words.iter().filter(|word| word.parse::<f64>().is_err()).count();
     let is_ordered = numeric || (strange <= 1 && words.len() > 2);
     let x_of = |run: &Run| match numeric {
@@ -266,7 +266,7 @@ fn whiskers_text(plot: &SuitePlot, runs: &[&Run]) -> &'static str {
     match (within.is_empty(), within.contains(&true)) {
         (true, _) => "",
         (false, false) => "; whiskers are 95 % intervals",
-        (false, true) => "; whiskers are 95 % intervals of what differed within each run",
+        (false, true) => "; whiskers are 95 % intervals of the variation within each run",
     }
 }
 
@@ -306,7 +306,7 @@ pub(crate) struct Series {
     pub colour: usize,
     pub stroke: &'static str,
     pub points: Vec<(f64, Option<f64>)>,
-    /// Intervals of the points, if there are any.
+    /// Intervals of the points.
     pub ranges: Vec<Option<(f64, f64)>>,
 }
 
@@ -330,7 +330,7 @@ pub(crate) struct Plot {
     pub shaded: Vec<(f64, f64)>,
     /// Whether the plot has the full width of the page.
     pub wide: bool,
-    /// Plots of one group over time show the same second at once.
+    /// Plots over time in the same group show the same second when the reader points at it.
     pub group: String,
 }
 

@@ -12,7 +12,7 @@ use crate::report::html::tied;
 use crate::report::run::Run;
 use crate::result::schema::{ProcessRow, StageResult, Validity};
 
-/// Headline in words, figures, badges: the minimum that a reader must see.
+/// Headline in words, figures, badges: the minimum for a reader.
 pub(crate) fn summary(run: &Run) -> Markup {
     let targets = run
         .targets
@@ -22,7 +22,7 @@ pub(crate) fn summary(run: &Run) -> Markup {
     [headline, tiles(run), badges(run), objectives("Targets", targets)].into_iter().collect()
 }
 
-/// All measurements over time, by distribution and by stage, then the environment and how to repeat the run.
+/// All measurements over time, by distribution and by stage; the environment; the command that repeats the run.
 pub(crate) fn details(run: &Run, group: &str) -> Markup {
     let percentiles = plots::percentiles(std::slice::from_ref(run), group);
     let pair: Markup = [classes(run)].into_iter().chain(percentiles.iter().map(Plot::markup)).collect();
@@ -34,8 +34,8 @@ pub(crate) fn details(run: &Run, group: &str) -> Markup {
     };
     let parts = [
         ("Over time", plots::of_run(run, group).iter().map(Plot::markup).collect()),
-        ("Where it breaks", breakpoint(run, group)),
-        ("What time does to it", drift(run)),
+        ("Highest rate", breakpoint(run, group)),
+        ("Changes over time", drift(run)),
         ("Latency", latency.into_iter().collect()),
         ("Where the time goes", stages(run)),
         ("Where the CPU goes", cpu.into_iter().collect()),
@@ -58,7 +58,7 @@ fn headline(run: &Run) -> String {
         let what = if run.is_isolated() {
             "this stage alone handled"
         } else if run.is_open_loop() {
-            "of the arrivals it was asked to take, the hub completed"
+            "of the requested arrivals, the hub completed"
         } else {
             "the hub completed"
         };
@@ -76,7 +76,7 @@ fn headline(run: &Run) -> String {
             "The highest rate that met every target is {} per second{}. ",
             number(f64::from(rate)),
             if found.is_generators() {
-                "; above it the load generator could not keep up, and the hub may hold more"
+                "; above it the load generator could not keep up, and the hub may handle more"
             } else {
                 ""
             }
@@ -110,7 +110,7 @@ fn tiles(run: &Run) -> Markup {
         ("p99 latency", figure("latency_ms.p99", milliseconds), "99 of 100 were faster"),
         ("Longer than 1 s", figure("latency_ms.share_over_1s", over), "share of all"),
         (&cpu, run.hub_cpu_us().map(microseconds).unwrap_or_default(), "all its threads together"),
-        ("Memory of the hub", peak.map(mebibytes).unwrap_or_default(), "the most it was"),
+        ("Memory of the hub", peak.map(mebibytes).unwrap_or_default(), "maximum"),
     ];
     terms("tiles", tiles.map(|(name, value, meaning)| [name.to_owned(), value, meaning.to_owned()]))
 }
@@ -119,25 +119,27 @@ fn mebibytes(value: f64) -> String {
     format!("{} MiB", number(value))
 }
 
-/// Whether the figures are reliable, with the reasons.
+/// Whether the figures are valid, with the reasons.
 fn badges(run: &Run) -> Markup {
     let badge = |class: &str, title: &str, reason: &str| {
         Markup::of("<li class=\"{}\"><b>{}</b> <span>{}</span></li>", &[&class, &title, &reason])
     };
     let validity = match run.judged() {
         Some(Validity { valid: true, .. }) => {
-            badge("good", "Valid", "the load was what was asked for, and passed every gate")
+            badge("good", "Valid", "the load followed the request, and the run passed every gate")
         }
         Some(Validity { findings, .. }) if findings.is_empty() => {
-            badge("bad", "Not valid", "the figures do not count")
+            badge("bad", "Not valid", "the figures are not valid")
         }
         Some(Validity { findings, .. }) => badge("bad", "Not valid", &findings.join("; ")),
         None => badge("open", "Validity not checked", "this kind of run has no schedule to keep"),
     };
     let thresholds = run.thresholds.as_ref().map(|thresholds| match thresholds.met {
-        true => {
-            badge("good", "Thresholds met", "few failed, nothing was slow, and what was due was completed")
-        }
+        true => badge(
+            "good",
+            "Thresholds met",
+            "few operations failed, few were slow, and the due ones completed",
+        ),
         false => badge("bad", "Thresholds not met", &thresholds.findings.join("; ")),
     });
     let full = run.machine.as_ref().filter(|machine| machine.full);
@@ -149,21 +151,21 @@ fn badges(run: &Run) -> Markup {
             "every accepted request has one outcome, and all balances agree with the participants' own books",
         ),
         Some(audit) => badge("bad", "Audit failed", &audit.findings.join("; ")),
-        None if run.is_isolated() => badge("open", "Not audited", "a stage alone moves no money to audit"),
-        None => badge("open", "Not audited", "no books were kept beside this run"),
+        None if run.is_isolated() => badge("open", "Not audited", "an isolated stage moves no money"),
+        None => badge("open", "Not audited", "the DFSPs kept no books in this run"),
     };
     let durable = match run.durable {
-        Some(true) => {
-            badge("good", "Durable", "nothing was acknowledged before it was safe from a power cut")
-        }
+        Some(true) => badge(
+            "good",
+            "Durable",
+            "the hub acknowledged transfers only after they were safe from a power failure",
+        ),
         Some(false) => badge(
             "bad",
             "Not durable",
-            "a power cut may lose what was acknowledged: not a figure for production",
+            "a power failure may lose acknowledged transfers: the figures do not apply to production",
         ),
-        None => {
-            badge("open", "Durability unknown", "the lab could not see how the hub stores what it accepts")
-        }
+        None => badge("open", "Durability unknown", "the lab does not know how the hub stores transfers"),
     };
     let all = [Some(validity), thresholds, full, Some(audit), Some(durable)];
     all.into_iter().flatten().collect::<Markup>().within("<ul class=\"badges\">{}</ul>")
@@ -347,7 +349,7 @@ fn generators(run: &Run) -> Markup {
         ],
     );
     rows.within(
-        "{}<p class=\"note\">Several machines drove the hub at once; the figures of this page are of all of them together.</p>",
+        "{}<p class=\"note\">Several machines drove the hub at once; this page combines their figures.</p>",
     )
 }
 

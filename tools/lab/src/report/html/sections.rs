@@ -17,13 +17,13 @@ pub(crate) fn section(comparison: &Comparison, heading: &str) -> Markup {
     let mut pairs: Markup = comparison.pairs.iter().map(one).collect();
     if comparison.pairs.iter().any(|pair| pair.subject.is_some()) {
         pairs = Markup::of(
-            "{}<details><summary><b>Every figure of every pair</b></summary>{}</details>",
+            "{}<details><summary><b>All figures of all pairs</b></summary>{}</details>",
             &[&overview(comparison), &pairs],
         );
     }
     Markup::of(
-        "<section class=\"verdict\"><h2>{}</h2>{}<p class=\"note\">{} The bar of a figure is where the true difference lies; \
-         one that touches the middle may be noise.</p></section>",
+        "<section class=\"verdict\"><h2>{}</h2>{}<p class=\"note\">{} A bar shows the interval of the true \
+         difference; a bar that touches the middle may be noise.</p></section>",
         &[&heading, &pairs, &comparison.method()],
     )
 }
@@ -38,7 +38,7 @@ fn overview(comparison: &Comparison) -> Markup {
     let reach = reach(pairs.iter().map(|(_, difference)| difference));
     let rows = pairs.iter().map(|(pair, difference)| {
         let subject = pair.subject.as_deref().unwrap_or_default();
-        // Within one subject, the runs' own names tell them apart.
+        // Runs of one subject are distinguished by their own names.
         let is_alone = comparison.pairs.iter().filter(|other| other.subject == pair.subject).count() == 1;
         let name = if is_alone { subject } else { pair.other.as_str() };
         let small = match (is_alone, pair.warnings.is_empty()) {
@@ -79,7 +79,7 @@ fn row(name: &str, small: &str, difference: &Difference, reach: f64) -> Vec<Cell
     let mark = if difference.within_run { " †" } else { "" };
     let place = |value: f64| (value / reach + 1.0) / 2.0;
     let tone = match difference.judgement {
-        // A difference between runs that were made once must be confirmed by repetitions first.
+        // A difference between single runs must be confirmed by repetitions first.
         Judgement::Real if difference.within_run => "unsure",
         Judgement::Real if difference.is_better() => "better",
         Judgement::Real => "worse",
@@ -96,7 +96,7 @@ fn row(name: &str, small: &str, difference: &Difference, reach: f64) -> Vec<Cell
     ]
 }
 
-/// A round difference that includes all of them, unless one is far away from the rest.
+/// A round limit for the axis that includes all differences, unless one is far away from the rest.
 fn reach<'a>(differences: impl Iterator<Item = &'a Difference>) -> f64 {
     let ends = differences.flat_map(|difference| {
         let interval = difference.interval.map(|interval| [interval.low, interval.high]);
@@ -137,14 +137,14 @@ pub(crate) fn shares(run: &Run) -> Markup {
         .chain(kinds.iter().map(|(kind, _)| *kind))
         .collect();
     Markup::of(
-        "{}<p class=\"note\">The hub's CPU time by stage, from {} samples of its stacks. A sample belongs to the innermost stage \
-         that it lies in. ± is half of the share's 95 % interval, if samples are independent.</p>",
+        "{}<p class=\"note\">The hub's CPU time by stage, from {} samples of its stacks. A sample counts \
+         for the innermost stage of its stack. ± is half of the share's 95 % interval, if samples are independent.</p>",
         &[&table(&head, rows.chain([all])), &count(shares.samples)],
     )
 }
 
-/// The flame graph of the same samples, folded; empty if there is none that fits the page. As an image it can neither
-/// run nor fetch anything.
+/// The flame graph of the same samples, folded; empty if the run has no graph that fits the page. As an image it can
+/// neither run nor fetch anything.
 pub(crate) fn flame_graph(run: &Run) -> Markup {
     Markup::text(run.flame_graph.as_deref().unwrap_or_default()).within(
         "<details><summary>The flame graph of the same samples</summary><img alt=\"Flame graph\" style=\"max-width:100%\" \
@@ -152,9 +152,9 @@ pub(crate) fn flame_graph(run: &Run) -> Markup {
     )
 }
 
-// The objectives of a run beside its results: targets, the rates of a search, and the drift over time.
+// The objectives of a run with its results: targets, the rates of a search, and the drift over time.
 
-/// A row of an objective beside its result, or the reason why it was not judged.
+/// A row of an objective with its result, or the reason why it was not judged.
 pub(super) fn objective(
     name: &str,
     limit: f64,
@@ -194,7 +194,7 @@ fn spelled(name: &str) -> String {
         "throughput_per_s" => "throughput".to_owned(),
         "hub_rss_mb" => "memory of the hub".to_owned(),
         "hub_disk_mb" => "disk that the hub uses".to_owned(),
-        "completed_share_of_due" => "completed of what was due".to_owned(),
+        "completed_share_of_due" => "completed part of the due operations".to_owned(),
         name => parameters::spelled(name).0,
     }
 }
@@ -207,13 +207,14 @@ pub(super) fn breakpoint(run: &Run, group: &str) -> Markup {
     let rate = |rate: u32| number(f64::from(rate));
     let text = match (found.highest_met_per_s.map(rate), found.lowest_missed_per_s.map(rate)) {
         (Some(met), Some(missed)) if found.is_generators() => format!(
-            "{met} per second met every target. At {missed} per second the load generator could not keep up: the hub may hold more."
+            "{met} per second met every target. At {missed} per second the load generator could not keep \
+             up: the hub may handle more."
         ),
         (Some(met), Some(missed)) => {
             format!("{met} per second met every target, {missed} per second did not.")
         }
         (Some(met), None) => format!("Every rate up to {met} per second met every target."),
-        (None, Some(missed)) => format!("Already {missed} per second missed a target."),
+        (None, Some(missed)) => format!("Even {missed} per second missed a target."),
         (None, None) => "No rate could be judged.".to_owned(),
     };
     let mut probes: Vec<&Probe> = found.probes.iter().collect();
@@ -227,7 +228,7 @@ pub(super) fn breakpoint(run: &Run, group: &str) -> Markup {
     let rows = columns(
         probes,
         &[
-            ("asked for, per second", &|probe| rate(probe.rate_per_s).into()),
+            ("requested, per second", &|probe| rate(probe.rate_per_s).into()),
             ("completed, per second", &|probe| number(probe.throughput_per_s).into()),
             ("p99", &|probe| milliseconds(probe.p99_ms).into()),
             ("lost", &|probe| count(probe.lost).into()),

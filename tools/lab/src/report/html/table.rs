@@ -6,7 +6,7 @@ use std::fmt::{Display, Write};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bar {
     pub ends: Option<(f64, f64)>,
-    /// The place of a line across it.
+    /// The place of a line across the bar.
     pub mark: Option<f64>,
     pub class: &'static str,
 }
@@ -84,8 +84,8 @@ impl Cell {
     }
 }
 
-/// A table with these headings. The first cell of a row is its heading. A row of one cell is a heading over the
-/// following rows. Empty without rows.
+/// A table with these headings. The first cell of a row is its heading. A row of one cell is a heading of the following
+/// rows. Without rows, the table is empty.
 pub(crate) fn table(head: &[&str], rows: impl IntoIterator<Item = Vec<Cell>>) -> Markup {
     let heading = |(index, heading): (usize, &&str)| match heading.split_once('…') {
         // The heading of a column of bars names the ends of the scale.
@@ -237,7 +237,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn arguments_cannot_leave_their_place() {
+    fn texts_in_markup_are_escaped() {
         let attack = "\"><script>alert('1')</script>";
         let markup = Markup::of("<p title=\"{}\">{}</p>", &[&attack, &"a & b\0"]);
         assert_eq!(
@@ -249,20 +249,20 @@ mod tests {
     }
 
     #[test]
-    fn nothing_has_nothing_around_it() {
+    fn empty_markup_stays_empty() {
         assert!(Markup::text("").within("<p>{}</p>").is_empty());
         assert!(table(&["name"], []).is_empty());
     }
 
     #[test]
     #[should_panic(expected = "a piece for each place")]
-    fn a_place_needs_a_piece() {
+    fn template_with_too_few_pieces_panics() {
         let _ = Markup::of("{} {}", &[&1]);
     }
 
     #[test]
     #[should_panic(expected = "a piece for each place")]
-    fn a_piece_needs_a_place() {
+    fn template_with_too_many_pieces_panics() {
         let _ = Markup::of("{}", &[&1, &2]);
     }
 }

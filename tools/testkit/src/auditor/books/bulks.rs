@@ -16,8 +16,8 @@ use crate::auditor::outside::{SentAnswer, SentBulk, money_of};
 use crate::auditor::{Findings, Outside};
 use crate::message::{Ending, Spec};
 
-/// Age of an answer, at the time of its record, that the hub accepts with certainty, in milliseconds. The hub's clock
-/// may be behind the payee's at the request, and the record follows a little later.
+/// Age of an answer, at the time of its record, that the hub certainly accepts, in milliseconds. The hub's clock may be
+/// behind the payee's at the request, and the record follows a little later.
 const COMPLETED_AGE_MS: Range<i64> = 5_000..300_000;
 /// Minimum number of items of a bulk transfer that takes several slices.
 const SLICE_ITEMS: usize = 64;
@@ -222,7 +222,7 @@ impl Books {
             _ => return,
         };
         if let Err(fault) = fault {
-            findings.add(format!("record {seq}: bulk {id} {fault}"));
+            findings.add(format!("record {seq}: bulk transfer {id} {fault}"));
         }
     }
 
@@ -234,7 +234,7 @@ impl Books {
         outside: &Outside,
     ) -> Result<(), &'static str> {
         let sent = outside.bulk(bulk.id.id(), &bulk.prepare_fingerprint);
-        let sent = Arc::clone(sent.ok_or("is received, but nobody sent it (I3)")?);
+        let sent = Arc::clone(sent.ok_or("is received, but no DFSP sent it (I3)")?);
         let number = |party: Option<ParticipantId>| party.map_or(0, |party| party.number());
         let (payer, payee) = (number(bulk.payer), number(bulk.payee));
         let mut roll = Roll {
@@ -255,7 +255,7 @@ impl Books {
             }
             return match told[..] {
                 [(_, CallbackContent::Error(_))] => Ok(()),
-                _ => Err("is refused, and its sender is not told once (I6)"),
+                _ => Err("is rejected, but its sender is not notified exactly once (I6)"),
             };
         }
         let parties = (self.number_of(payer), self.number_of(payee));
@@ -268,21 +268,25 @@ impl Books {
             roll.stages.push(match item.state {
                 ItemState::Waiting if !is_known => Stage::Waiting,
                 ItemState::Refused(_) if is_known || self.has_left(item.transfer) => Stage::Refused,
-                _ => return Err("takes an id that was used before, or refuses one that was not (I3)"),
+                _ => {
+                    return Err(
+                        "uses an id that was used before, or is rejected although its id was not (I3)",
+                    );
+                }
             });
         }
         self.bulk_counts.in_slices += u64::from(roll.stages.len() > SLICE_ITEMS);
         let is_new = self.rolls.insert(bulk.id.id().to_bytes(), roll).is_none();
         match (is_sender && is_as_sent && is_new, &told[..]) {
             (true, []) => Ok(()),
-            (true, _) => Err("is taken, and something is told of it (I6)"),
-            (false, _) => Err("is not what its payer sent, or received twice (I3)"),
+            (true, _) => Err("is accepted, but a party is already notified (I6)"),
+            (false, _) => Err("differs from the payer's request, or is received twice (I3)"),
         }
     }
 
     fn live(&mut self, id: BulkId) -> Result<&mut Roll, &'static str> {
         let roll = self.rolls.get_mut(&id.id().to_bytes()).filter(|roll| roll.ended_seq == 0);
-        roll.ok_or("changes, and is not live (I5)")
+        roll.ok_or("changes, but it is not live (I5)")
     }
 
     fn item_decided(
@@ -294,14 +298,14 @@ impl Books {
     ) -> Result<(), &'static str> {
         let roll = self.live(id)?;
         if roll.stages.iter().position(|stage| *stage == Stage::Waiting) != Some(place) {
-            return Err("has an item that is decided out of turn");
+            return Err("has an item that is decided out of order");
         }
         roll.stages[place] = if is_refused { Stage::Refused } else { Stage::Reserved };
         let item = roll.sent.spec.items[place].id;
         let entry = self.transfers.get(&item.to_bytes()).filter(|entry| entry.prepare_seq == seq);
         let is_reserved = entry.is_some_and(|entry| entry.standing == Standing::Reserved);
         if is_reserved == is_refused {
-            return Err("has an item whose transfer says otherwise");
+            return Err("has an item with another outcome than its transfer");
         }
         if is_reserved {
             self.items.insert(item.to_bytes(), id.id());
@@ -320,7 +324,7 @@ impl Books {
             {
                 Ok(())
             }
-            _ => Err("is accepted, and its payee is not asked once for just what is reserved (I6)"),
+            _ => Err("is accepted, but its payee does not receive exactly the reserved items once (I6)"),
         }
     }
 
@@ -336,14 +340,14 @@ impl Books {
         let payee = self.live(id)?.payee;
         let payee = self.number_of(payee).ok_or("has no payee")?;
         let answer = outside.bulk_answer(id.id(), payee, fingerprint);
-        let answer = answer.ok_or("is answered, but its payee never did that")?;
+        let answer = answer.ok_or("is answered, but its payee never sent this answer")?;
         let roll = self.live(id)?;
         if !roll.was_asked || roll.answer.is_some() || time >= roll.sent.spec.expires_at {
             return Err("is answered twice, too early or too late (I5)");
         }
         let age_ms = time.ms_since(answer.at);
         if is_mistimed && (answer.answer.error.is_some() || COMPLETED_AGE_MS.contains(&age_ms)) {
-            return Err("is rejected for the time of its answer, which is right");
+            return Err("is rejected for the time of its answer, which is correct");
         }
         roll.is_mistimed = is_mistimed;
         roll.answer = Some(Arc::clone(answer));
@@ -356,7 +360,7 @@ impl Books {
             .count();
         match told == usize::from(answer.answer.error.is_some()) {
             true => Ok(()),
-            false => Err("is answered, and its payer is not told of an error just once (I6)"),
+            false => Err("is answered with an error, but its payer is not notified exactly once (I6)"),
         }
     }
 
@@ -365,7 +369,7 @@ impl Books {
         let roll = self.live(id)?;
         roll.ended_seq = seq;
         if roll.has(|stage| matches!(stage, Stage::Waiting | Stage::Reserved)) {
-            return Err("ends with an item that is open (I5)");
+            return Err("ends with an open item (I5)");
         }
         let is_completed = roll.has_committed();
         let is_whole = !roll.has(|stage| !matches!(stage, Stage::Committed(_)));
@@ -377,7 +381,11 @@ impl Books {
                 [] if !is_due || has_been_told => {}
                 [(_, CallbackContent::BulkState(view))]
                     if is_due && !has_been_told && roll.is_end(reader, view, time) => {}
-                _ => return Err("ends, and a party is not told once what came of its items (I6)"),
+                _ => {
+                    return Err(
+                        "ends, but a party does not receive the outcomes of its items exactly once (I6)",
+                    );
+                }
             }
         }
         let counts = &mut self.bulk_counts;
@@ -392,7 +400,7 @@ impl Books {
         self.items.contains_key(&id.to_bytes())
     }
 
-    /// Checks that an item ends as its payee answered, or that it expired without the payee's answer.
+    /// Checks that the end of an item agrees with its payee's answer, or that it expired without an answer.
     pub(super) fn item_ends(
         &mut self,
         id: TransferId,
@@ -418,7 +426,9 @@ impl Books {
                     | (None, Some(AbortKind::InvalidAbort), Some((Ending::Abort(_), false)))
             );
         if !is_justified {
-            findings.add(format!("{id} ends ({kind:?}), but the payee of bulk {bulk} said {said:?} of it"));
+            findings.add(format!(
+                "{id} ends ({kind:?}), but the payee of bulk transfer {bulk} answered {said:?} for it"
+            ));
         }
         let place = roll.sent.spec.items.iter().position(|item| item.id == id).unwrap_or_default();
         roll.stages[place] = match fulfilment {
@@ -431,7 +441,7 @@ impl Books {
         if !callbacks.is_empty()
             && callbacks.iter().any(|callback| callback.subject.transfer_id() == Some(id))
         {
-            findings.add(format!("I6: item {id} ends and is told of by itself"));
+            findings.add(format!("I6: item {id} ends, and has a callback of its own"));
         }
     }
 
@@ -440,7 +450,7 @@ impl Books {
         let mut theirs: Vec<_> = ledger.live_bulks().map(|bulk| bulk.id.id().to_bytes()).collect();
         theirs.sort_unstable();
         if !theirs.iter().eq(live.map(|(id, _)| id)) {
-            findings.add(format!("I5: {} bulks are live, not {}", theirs.len(), self.live_bulks()));
+            findings.add(format!("I5: {} bulk transfers are live, not {}", theirs.len(), self.live_bulks()));
         }
     }
 }

@@ -1,5 +1,5 @@
-//! FX transfers in the auditor's books: what each reserves, which movements its commit settles, and whether it ends as
-//! its transfer does.
+//! FX transfers in the auditor's books: the reservation of each, the movements that its commit settles, and whether it
+//! has the same outcome as its transfer.
 
 use sha2::{Digest, Sha256};
 use upesi_ledger::{
@@ -144,11 +144,11 @@ impl Books {
         let conversion = conversions
             .find(|one| one.is_live() && one.side == ConversionSide::Payer && one.is_of(id, entry));
         if conversion.is_none() && self.is_abandoned(id, entry) {
-            findings.add(format!("I10: {id} is reserved although its payer's conversion ended before it"));
+            findings.add(format!("I10: {id} is reserved although its payer's FX transfer ended before it"));
         }
         let conversion = conversion?;
         if conversion.stage != Stage::Fulfilled || conversion.target != (entry.amount, entry.currency) {
-            findings.add(format!("I10: {id} is reserved beside its conversion {conversion:?}"));
+            findings.add(format!("I10: {id} is reserved although its FX transfer is {conversion:?}"));
         }
         Some(conversion.liable.1)
     }
@@ -230,10 +230,10 @@ impl Books {
             ended_seq: if is_reserved { 0 } else { seq },
         };
         if callbacks.len() != 1 || is_reserved && !is_about(&callbacks[0], id, entry.fxp) {
-            findings.add(format!("I6: conversion {id} is prepared and {callbacks:?} are owed"));
+            findings.add(format!("I6: FX transfer {id} is prepared, but {callbacks:?} are owed"));
         }
         if sent.is_none() {
-            findings.add(format!("I3: conversion {id} is prepared, but nobody sent that request"));
+            findings.add(format!("I3: FX transfer {id} is prepared, but no DFSP sent that request"));
         }
         if is_reserved {
             let is_as_sent = sent.is_some_and(|sent| {
@@ -245,8 +245,9 @@ impl Books {
                     && money(sent.bought, &conversion.target)
             });
             if !is_as_sent {
-                findings
-                    .add(format!("I3: conversion {id} is reserved, but that is not what its initiator sent"));
+                findings.add(format!(
+                    "I3: FX transfer {id} is reserved, but that is not what its initiator sent"
+                ));
             }
             self.check_conversion(id, &entry, findings);
             self.conversion_counts.of_payees += u64::from(entry.side == ConversionSide::Payee);
@@ -254,7 +255,7 @@ impl Books {
             self.account(debtor).balance += amount;
         }
         if self.conversions.insert(id.id().to_bytes(), entry).is_some() {
-            findings.add(format!("I3: conversion {id} is prepared twice"));
+            findings.add(format!("I3: FX transfer {id} is prepared twice"));
         }
     }
 
@@ -279,10 +280,11 @@ impl Books {
             || entry.source.1 == entry.target.1
             || self.conversions.values().any(|one| is_rival(&one))
         {
-            findings.add(format!("conversion {id} is reserved, but its transfer is {transfer:?}: {entry:?}"));
+            findings
+                .add(format!("FX transfer {id} is reserved, but its transfer is {transfer:?}: {entry:?}"));
         }
         let Leg { debtor, amount, .. } = entry.legs().0;
-        self.check_cover(&format!("conversion {id}"), debtor.owner, debtor.currency, amount, findings);
+        self.check_cover(&format!("FX transfer {id}"), debtor.owner, debtor.currency, amount, findings);
     }
 
     fn conversion_fulfilled(
@@ -295,25 +297,25 @@ impl Books {
     ) {
         let RecordHead { time, callbacks, .. } = head;
         let Some(entry) = self.conversions.get_mut(&id.id().to_bytes()) else {
-            return findings.add(format!("I5: conversion {id} is fulfilled and was never prepared"));
+            return findings.add(format!("I5: FX transfer {id} is fulfilled, but it was never prepared"));
         };
         if entry.stage != Stage::Reserved {
-            findings.add(format!("I5: conversion {id} was {:?} and is fulfilled", entry.stage));
+            findings.add(format!("I5: FX transfer {id} was {:?} and is fulfilled", entry.stage));
         }
         entry.stage = Stage::Fulfilled;
         if Sha256::digest(fulfilment)[..] != entry.condition || time >= entry.expires_at {
             findings.add(format!(
-                "conversion {id} is fulfilled wrongly, or after its expiry {}",
+                "FX transfer {id} is fulfilled with a wrong preimage, or after its expiry {}",
                 entry.expires_at
             ));
         }
         let (initiator, fxp) = (entry.initiator, entry.fxp);
         let is_fulfil = |ending, good| good && matches!(ending, Ending::Fulfil { .. });
         if !self.number_of(fxp).is_some_and(|fxp| outside.has_put_conversion(id.id(), fxp, is_fulfil)) {
-            findings.add(format!("conversion {id} is fulfilled, but its FXP never did that"));
+            findings.add(format!("FX transfer {id} is fulfilled, but its FXP never fulfilled it"));
         }
         if !callbacks.iter().any(|callback| is_about(callback, id, initiator)) {
-            findings.add(format!("I6: conversion {id} is fulfilled and its initiator is not told"));
+            findings.add(format!("I6: FX transfer {id} is fulfilled, but its initiator is not notified"));
         }
     }
 
@@ -329,18 +331,18 @@ impl Books {
         let Some(entry) = self.end_conversion(seq, id, Stage::Committed, findings) else { return };
         self.conversion_counts.committed += 1;
         let (reserved, further) = entry.legs();
-        let what = format!("conversion {id}");
+        let what = format!("FX transfer {id}");
         self.settle_leg(&what, reserved, settled, findings);
         if further.is_some() != further_settled.is_some() {
             findings
-                .add(format!("conversion {id} is committed with {further_settled:?}, it has {further:?}"));
+                .add(format!("FX transfer {id} is committed with {further_settled:?}, it has {further:?}"));
         }
         if let Some((leg, settled)) = further.zip(further_settled) {
             self.account(leg.debtor).balance += leg.amount;
             self.settle_leg(&what, leg, settled, findings);
         }
         if !callbacks.iter().any(|callback| is_about(callback, id, entry.fxp)) {
-            findings.add(format!("I6: conversion {id} is committed and its FXP is not told"));
+            findings.add(format!("I6: FX transfer {id} is committed, but its FXP is not notified"));
         }
     }
 
@@ -379,13 +381,13 @@ impl Books {
             !is_committed && self.transfers.get(&transfer.to_bytes()).is_some_and(is_of)
         });
         if !(by_itself || with_transfer) {
-            findings.add(format!("conversion {id} is aborted ({kind:?}) without a cause"));
+            findings.add(format!("FX transfer {id} is aborted ({kind:?}) without a cause"));
         }
         if !callbacks.iter().any(|callback| is_about(callback, id, entry.fxp))
             && kind != AbortKind::ByPayee
             && kind != AbortKind::InvalidAbort
         {
-            findings.add(format!("I6: conversion {id} is aborted ({kind:?}) and its FXP is not told"));
+            findings.add(format!("I6: FX transfer {id} is aborted ({kind:?}), but its FXP is not notified"));
         }
     }
 
@@ -397,11 +399,11 @@ impl Books {
         findings: &mut Findings,
     ) -> Option<Exchange> {
         let Some(entry) = self.conversions.get_mut(&id.id().to_bytes()) else {
-            findings.add(format!("I5: conversion {id} ends and was never prepared"));
+            findings.add(format!("I5: FX transfer {id} ends, but it was never prepared"));
             return None;
         };
         if !entry.is_live() || stage == Stage::Committed && entry.stage != Stage::Fulfilled {
-            findings.add(format!("I5: conversion {id} was {:?} and is {stage:?}", entry.stage));
+            findings.add(format!("I5: FX transfer {id} was {:?} and is {stage:?}", entry.stage));
             return None;
         }
         (entry.stage, entry.ended_seq) = (stage, seq);
@@ -416,8 +418,9 @@ impl Books {
             for one in self.conversions.values().filter(|one| one.is_of(*id, transfer)) {
                 let is_unlike = one.ended_seq == seq && (one.stage == Stage::Committed) != *is_committed;
                 if one.is_live() || is_unlike {
-                    findings
-                        .add(format!("I10: record {seq} ends {id}, and not its conversion alike: {one:?}"));
+                    findings.add(format!(
+                        "I10: record {seq} ends {id}, but its FX transfer has another outcome: {one:?}"
+                    ));
                 }
             }
         }
@@ -427,11 +430,12 @@ impl Books {
             let ends = transfer.is_some_and(|(id, _)| ended.contains(&(id, true)));
             let is_left = transfer.is_some_and(|(_, transfer)| transfer.standing == Standing::Reserved);
             if one.stage == Stage::Committed && !ends {
-                findings.add(format!("I10: record {seq} commits a conversion without its transfer: {one:?}"));
+                findings
+                    .add(format!("I10: record {seq} commits an FX transfer without its transfer: {one:?}"));
             }
             if one.stage == Stage::Aborted && one.side == ConversionSide::Payer && is_left {
                 findings
-                    .add(format!("I10: record {seq} aborts a conversion and leaves its transfer: {one:?}"));
+                    .add(format!("I10: record {seq} aborts an FX transfer, but not its transfer: {one:?}"));
             }
         }
     }

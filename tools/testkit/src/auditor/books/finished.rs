@@ -1,4 +1,4 @@
-//! Finished transfers, and those that retention removed.
+//! Finished transfers, including the ones that retention removed.
 
 use upesi_types::TransferId;
 

@@ -23,7 +23,7 @@ impl Books {
         let id = transfer.id;
         let item = self.item_now.clone().filter(|sent| sent.item().id == id);
         if item.is_none() && outside.prepare(id, &transfer.prepare_fingerprint, None).is_none() {
-            findings.add(format!("I3: {id} is prepared, but nobody sent that prepare"));
+            findings.add(format!("I3: {id} is prepared, but no DFSP sent that prepare"));
         }
         let number = |party: Option<ParticipantId>| party.map_or(0, |party| party.number());
         let mut entry = Entry {
@@ -48,14 +48,14 @@ impl Books {
             self.check_reservation(transfer, &entry, outside, findings);
             let tells_payee = matches!(callbacks, [one] if one.target.number() == entry.payee);
             if tells_payee != item.is_none() || item.is_some() && !callbacks.is_empty() {
-                findings.add(format!("I6: {id} is reserved and {} callbacks are owed", callbacks.len()));
+                findings.add(format!("I6: {id} is reserved, but {} callbacks are owed", callbacks.len()));
             }
             self.account(AccountKey::position(entry.carrier, entry.currency)).balance += entry.amount;
         } else {
             let about =
                 callbacks.iter().filter(|callback| callback.subject.transfer_id() == Some(id)).count();
             if about != usize::from(item.is_none()) {
-                findings.add(format!("I6: {id} is refused and {about} callbacks are owed"));
+                findings.add(format!("I6: {id} is rejected, but {about} callbacks are owed"));
             }
             // A copy that another DFSP sent does not end the FX transfer.
             if self.source.is_some() && self.source == self.number_of(entry.payer) {
@@ -99,7 +99,7 @@ impl Books {
             }
         }
         if ![entry.payer, entry.payee].iter().all(is_active) {
-            findings.add(format!("{id} is reserved, and payer or payee is inactive"));
+            findings.add(format!("{id} is reserved, but payer or payee is inactive"));
         }
         self.check_cover(&id.to_string(), entry.carrier, entry.currency, entry.amount, findings);
     }
@@ -146,7 +146,8 @@ impl Books {
         let is_gross = self.settling.settles_commits(debtor.currency);
         let expected = is_gross.then_some((Some(debtor.cover()), Some(creditor.cover())));
         if cover != expected {
-            findings.add(format!("settlement: {what} is settled {settled:?}, its model says {expected:?}"));
+            findings
+                .add(format!("settlement: {what} is settled {settled:?}, its model requires {expected:?}"));
         }
         let mut add = |key: AccountKey, amount: i128| self.account(key).balance += amount;
         if is_gross {
@@ -206,7 +207,7 @@ impl Books {
 
     pub(super) fn funds_ended(&mut self, id: TransferId, state: FundsState, findings: &mut Findings) {
         let Some(funds) = self.funds.get_mut(&id.to_bytes()) else {
-            return findings.add(format!("I5: funds {id} end and were never moved"));
+            return findings.add(format!("I5: funds {id} end, but they were never moved"));
         };
         if funds.state != FundsState::Reserved {
             findings.add(format!("I5: funds {id} end twice"));

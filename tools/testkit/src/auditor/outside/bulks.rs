@@ -59,9 +59,9 @@ impl SentAnswer {
 pub(super) struct BulksSeen {
     sent: BTreeMap<IdBytes, Vec<Arc<SentBulk>>>,
     answers: BTreeMap<IdBytes, Vec<Arc<SentAnswer>>>,
-    /// Amounts that payees were asked to receive, in ten-thousandths.
+    /// Requested amounts of items at their payees, in ten-thousandths.
     asked: BTreeMap<IdBytes, i128>,
-    /// Whether an item was removed, came again with another amount, and its payee received both.
+    /// Whether an item was removed and sent again with another amount, and its payee received both.
     asks_differ: bool,
 }
 
@@ -96,12 +96,12 @@ impl Outside {
         sent.find(|sent| sent.by == by && sent.is_right && sent.fingerprint == *fingerprint)
     }
 
-    /// The amount that the payee of an item was asked to receive.
+    /// The requested amount of an item at its payee.
     pub(super) fn asked_for(&self, item: TransferId) -> Option<i128> {
         self.bulks.asked.get(&item.to_bytes()).copied()
     }
 
-    /// Whether the amount that each payee was asked to receive is known for every item.
+    /// Whether each item has a single requested amount.
     pub(crate) const fn tells_items_apart(&self) -> bool {
         !self.bulks.asks_differ
     }
@@ -113,7 +113,7 @@ impl Outside {
         let mut genuine = sent.filter(|sent| sent.source == sent.spec.payer && sent.spec.payee == to);
         if !genuine.any(|sent| is_part_of(body, &sent.spec)) {
             return findings
-                .add(format!("dfsp{to} is asked to receive bulk {id:?}, but no payer sent that request"));
+                .add(format!("dfsp{to} receives bulk transfer {id:?}, but no payer sent that request"));
         }
         for item in body["individualTransfers"].as_array().into_iter().flatten() {
             let id = item["transferId"].as_str().and_then(TransferId::parse);
@@ -126,7 +126,7 @@ impl Outside {
     }
 }
 
-/// Whether a message to a payee is what the payer sent, without the rejected items.
+/// Whether a message to a payee equals the payer's message without the rejected items.
 fn is_part_of(body: &Value, sent: &BulkSpec) -> bool {
     let is_head = body["bulkQuoteId"] == sent.quote.to_string()
         && body["payerFsp"] == name(sent.payer)
@@ -149,7 +149,7 @@ fn is_item(item: &Value, sent: &Spec) -> bool {
         && item["ilpPacket"] == "AAAA"
 }
 
-/// An amount as the books hold it: ten-thousandths, and the number of the currency.
+/// An amount in the unit of the books: ten-thousandths, and the number of the currency.
 pub(crate) fn money_of(item: &Spec) -> (i128, u8) {
     (i128::from(item.amount) * UNITS, currency_number(item.currency))
 }
