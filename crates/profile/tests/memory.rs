@@ -1,5 +1,6 @@
-//! Memory of a process according to kernel and allocator. Its only test is alone in its process: both count the memory
-//! of every thread, and a profile of another test is many times the block that this test looks for.
+//! The memory of a process, according to kernel and allocator. This test has a process of its own, because both count
+//! the memory of all threads. A profile by another test would use many times the memory of the block that this test
+//! looks for.
 
 use serde_json::Value;
 use upesi_profile::{Holder, memory};
