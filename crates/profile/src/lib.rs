@@ -63,7 +63,6 @@ fn take(_: u64, _: impl Fn() -> bool) -> Result<Profile, ProfileError> {
     Err(ProfileError::NotBuilt)
 }
 
-
 /// Why no profile was taken.
 #[derive(Debug, Error)]
 pub enum ProfileError {
