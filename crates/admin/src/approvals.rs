@@ -363,7 +363,7 @@ fn hindrance(call: &Call, may_still: bool) -> Option<ApiError> {
         Some(CannotApprove { name, text }) => Some(forbidden(name, text)),
         None if may_still => None,
         None => {
-            let detail = "Its maker may not do this any more: reject it";
+            let detail = "The proposer no longer has the permission for this: reject it";
             Some(ApiError::new(ErrorName::MakerNotPermitted, detail))
         }
     }

@@ -268,7 +268,7 @@ async fn redeliver_these(
             Ok(Ok(count))
         }
         Err(refusal) => Ok(Err(refusal)),
-        Ok(_) => Err(ApiError::internal("The engine gave no answer to an operator's command")),
+        Ok(_) => Err(ApiError::internal("The engine did not answer an operator's command")),
     }
 }
 

@@ -69,7 +69,7 @@ impl ApiError {
     }
 
     pub(crate) fn wrong_method() -> Self {
-        let error = Self::new(ErrorName::MethodNotAllowed, "This resource does not take this method");
+        let error = Self::new(ErrorName::MethodNotAllowed, "This resource does not support this method");
         Self { status: StatusCode::METHOD_NOT_ALLOWED, ..error }
     }
 }

@@ -146,7 +146,7 @@ names! {
     CredentialLifetime = "credential_lifetime", MALFORMED_SYNTAX;
     /// The operator has the maximum number of credentials.
     TooManyCredentials = "too_many_credentials", VALIDATION;
-    /// The hub signs no checkpoints, because `admin.audit_key_file` is not set.
+    /// The hub does not sign checkpoints, because `admin.audit_key_file` is not set.
     CheckpointsOff = "checkpoints_off", ID_NOT_FOUND;
 
     /// The change needs an approval, and therefore a reason.

@@ -168,7 +168,7 @@ pub(crate) async fn get(
         None => Subject::transfer(id),
     };
     let Some(permit) = audit.reader() else {
-        return Err(ApiError::new(ErrorName::Busy, "Others are reading the journal: try again"));
+        return Err(ApiError::new(ErrorName::Busy, "Other clients are reading the journal: try again"));
     };
     let engine = call.engine.clone();
     let last = call.ask(Ledger::last_seq).await?;

@@ -172,7 +172,9 @@ async fn packet_of(call: &Call, transfer: &Transfer) -> Result<String, ApiError>
         let request = parse_bulk_transfer(&body).map_err(refuse)?;
         let mut items = request.items.into_iter();
         let item = items.nth(place as usize).filter(|(id, _)| *id == transfer.id);
-        return item.map(|(_, item)| item.ilp_packet.into()).ok_or_else(|| unreadable("the bulk lacks it"));
+        return item
+            .map(|(_, item)| item.ilp_packet.into())
+            .ok_or_else(|| unreadable("the bulk transfer does not contain it"));
     }
     let body = body_of(call, transfer.prepare_seq).await?;
     Ok(parse_prepare(&body).map_err(refuse)?.ilp_packet.into_owned())
@@ -184,7 +186,7 @@ async fn body_of(call: &Call, seq: u64) -> Result<Vec<u8>, ApiError> {
     if payload.body.is_empty() {
         return Err(ApiError::new(
             ErrorName::RequestNotRetained,
-            "The journal keeps no bodies of refused requests",
+            "The journal does not store the bodies of rejected requests",
         ));
     }
     Ok(payload.body.into())

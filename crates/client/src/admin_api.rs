@@ -560,7 +560,7 @@ mod tests {
                 error(
                     3000,
                     "unauthenticated",
-                    "Generic client error - Say who you are: Authorization: Bearer TOKEN",
+                    "Generic client error - A token is required: Authorization: Bearer TOKEN",
                 ),
                 "the hub requires authentication: log in (upesi admin login), or use a valid token (--token-file)",
             ),

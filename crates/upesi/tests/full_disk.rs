@@ -88,7 +88,7 @@ async fn only_reads_answer(disk: &SmallDisk, admin: &AdminClient, load: &Load) {
     // Files that a start prepares in the background may have been released in the meantime.
     fill_for_good(disk, admin).await;
     let health = admin.get("/health").await.unwrap_err().to_string();
-    assert!(health.contains("502") && health.contains("there is no room on the disk"), "{health}");
+    assert!(health.contains("502") && health.contains("the disk is full"), "{health}");
     let refused = admin.create("/participants", r#"{"name":"latecomer","currency":"KES"}"#.to_owned()).await;
     let refused = refused.unwrap_err().to_string();
     assert_eq!(refused, "the hub has no room on its disk (2003)");
@@ -248,7 +248,7 @@ fn a_full_disk_lets_no_operator_act_without_an_entry() {
     assert_eq!(after.len(), entries + 2, "{:?}", &after[..2]);
     let refused = after[0]["refused"].as_str().unwrap();
     // The rejection of this operator. Other operators have their own limits.
-    assert!(refused.contains("1 refusals before it were not recorded"), "{refused}");
+    assert!(refused.contains("1 earlier rejections were not recorded"), "{refused}");
     load.end();
     stopped(hub);
     audit_is_clean(&disk);

@@ -39,11 +39,11 @@ const WRONG_CREDENTIALS: PaceLimits = PaceLimits { rate: 2, burst: 20, wait_max:
 /// Error if a program tries to approve.
 const ONLY_PEOPLE: CannotApprove = CannotApprove {
     name: ErrorName::ApproverNotUser,
-    text: "Only people approve here: log in (upesi admin login)",
+    text: "Only users may approve: log in (upesi admin login)",
 };
 const CODE_IS_OLD: CannotApprove = CannotApprove {
     name: ErrorName::ApproverLoginOld,
-    text: "Approving needs a code of the last 5 minutes: upesi admin login --renew",
+    text: "Approving needs a code from the last 5 minutes: upesi admin login --renew",
 };
 
 /// Authentication of the admin port's callers. Cheap to clone.
@@ -341,7 +341,7 @@ impl Access {
         };
         let more = match passed_over {
             0 => String::new(),
-            count => format!(" ({count} refusals before it were not recorded)"),
+            count => format!(" ({count} earlier rejections were not recorded)"),
         };
         if !self.keep(engine, by, object, &format!("{why}{more}")).await {
             self.0.refusals.lose(whose, passed_over + 1, Instant::now());
@@ -400,7 +400,7 @@ async fn vouched(
     if let Some(dfsp) = participant
         && !engine.read(move |ledger| ledger.participant_named(&dfsp).is_some()).await?
     {
-        return Ok(Err(format!("the token is of a DFSP that does not exist, {dfsp}")));
+        return Ok(Err(format!("the token names a DFSP that does not exist, {dfsp}")));
     }
     let caller = Caller::new(&name, "oidc", address, Rights::Roles(roles));
     Ok(Ok(Caller { participant, cannot_approve, ..caller }))

@@ -140,7 +140,7 @@ impl Caller {
 
 /// Error 401. It never reveals which part of a credential was wrong.
 pub(crate) fn unauthenticated() -> ApiError {
-    let error = ApiError::new(ErrorName::Unauthenticated, "Say who you are: Authorization: Bearer TOKEN");
+    let error = ApiError::new(ErrorName::Unauthenticated, "A token is required: Authorization: Bearer TOKEN");
     ApiError { status: StatusCode::UNAUTHORIZED, ..error }
 }
 

@@ -41,10 +41,12 @@ pub enum AuditKeyError {
     #[error("{0} contains a private key that every user of this machine can read; run: chmod 600 {0}")]
     IsPublic(PathBuf),
     /// The file has no private key of this kind.
-    #[error("{0} has no private key of Ed25519; make one with: upesi pki audit-key NAME")]
+    #[error("{0} contains no Ed25519 private key; create one with: upesi pki audit-key NAME")]
     NoPrivateKey(PathBuf),
     /// The file has no public key of this kind.
-    #[error("{0} has no public key of Ed25519; it is beside the private key: upesi pki audit-key NAME")]
+    #[error(
+        "{0} contains no Ed25519 public key; upesi pki audit-key NAME creates it next to the private key"
+    )]
     NoPublicKey(PathBuf),
 }
 
@@ -126,7 +128,7 @@ pub struct Checkpoint {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CheckpointError {
     /// The text does not have the form of a checkpoint.
-    #[error("is no whole checkpoint")]
+    #[error("is not a complete checkpoint")]
     Malformed,
     /// Another key signed it, or it was changed.
     #[error("is not signed by this key, or was changed")]

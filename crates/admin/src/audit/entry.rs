@@ -81,9 +81,10 @@ impl ExportedEntry {
     pub fn parse(line: &str) -> Result<Self, String> {
         let row: AuditEntryView = serde_json::from_str(line).map_err(|error| error.to_string())?;
         if i64::from(row.nanoseconds) >= NS_PER_MS {
-            return Err("\"nanoseconds\" are more than a millisecond".to_owned());
+            return Err("\"nanoseconds\" exceed a millisecond".to_owned());
         }
-        let digest = |name: &str, text: &str| unhex(text).ok_or_else(|| format!("\"{name}\" is no digest"));
+        let digest =
+            |name: &str, text: &str| unhex(text).ok_or_else(|| format!("\"{name}\" is not a digest"));
         let entry = AuditEntry {
             number: row.number,
             at: Timestamp::from_ns(row.at.0.as_ns() + i64::from(row.nanoseconds)),
@@ -102,7 +103,7 @@ impl ExportedEntry {
             chain: digest("chain", &row.chain)?,
         };
         if Outcome::of(&entry) != row.outcome {
-            return Err("\"outcome\" is not what \"refused\" says".to_owned());
+            return Err("\"outcome\" contradicts \"refused\"".to_owned());
         }
         Ok(Self { record: row.record, effects: digest("effects", &row.effects)?, entry })
     }
@@ -146,7 +147,7 @@ impl Serialize for Outcome {
 impl<'de> Deserialize<'de> for Outcome {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
-        Self::parse(&text).ok_or_else(|| de::Error::custom(format_args!("{text:?} is no outcome")))
+        Self::parse(&text).ok_or_else(|| de::Error::custom(format_args!("{text:?} is not an outcome")))
     }
 }
 

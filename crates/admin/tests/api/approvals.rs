@@ -119,7 +119,7 @@ async fn what_must_not_be_approved_is_refused() {
     }
     assert_eq!(call(hub, "upesi_x", "POST", "/approvals/1/approve", "{}").await.0, 401);
     let (status, body) = scheme.decide(&scheme.approver, &waiting, "withdraw", "{}").await;
-    assert!(status == 400 && body.contains("Only who proposed it may withdraw it"), "{body}");
+    assert!(status == 400 && body.contains("Only the operator who proposed it may withdraw it"), "{body}");
     let (status, body) = scheme.decide(&scheme.approver, &waiting, "reject", "{}").await;
     assert!(status == 400 && body.contains("\\\"comment\\\" is required"), "{body}");
     assert_eq!(scheme.cap().await, 1_000);
@@ -131,7 +131,10 @@ async fn what_must_not_be_approved_is_refused() {
     assert_eq!(failed["result"], "it was 1000, alarm at 80 % and is 10, alarm at 8 %");
     assert_eq!(scheme.cap().await, 10);
     let (status, body) = approve_it(&scheme.approver).await;
-    assert!(status == 400 && body.contains("The approval waits no more: it is failed"), "{body}");
+    assert!(
+        status == 400 && body.contains("The approval's state does not permit this: it is failed"),
+        "{body}"
+    );
 
     // It has expired.
     let waiting = scheme.propose_cap(3_000).await;
@@ -149,7 +152,7 @@ async fn what_must_not_be_approved_is_refused() {
     let waiting = scheme.propose_cap(6_000).await;
     expect(hub, &scheme.ines, "PUT", "/operators/tara", r#"{"roles":[]}"#, 200).await;
     let (status, body) = scheme.decide(&scheme.approver, &waiting, "approve", "{}").await;
-    assert!(status == 400 && body.contains("Its maker may not do this any more"), "{body}");
+    assert!(status == 400 && body.contains("The proposer no longer has the permission for this"), "{body}");
     let cap = expect(hub, &scheme.approver, "GET", "/participants/green/limits", "", 200).await;
     assert_eq!(cap[0]["limit"]["value"], 10);
 }

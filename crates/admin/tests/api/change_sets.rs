@@ -171,7 +171,7 @@ async fn every_change_needs_its_role() {
     // A proposer who has lost a role that the set needs.
     expect(hub, &scheme.ines, "PUT", "/operators/deploy", r#"{"roles":["operations"]}"#, 200).await;
     let (status, body) = call(hub, &scheme.amina, "POST", &path, "{}").await;
-    assert!(status == 400 && body.contains("Its maker may not do this any more"), "{body}");
+    assert!(status == 400 && body.contains("The proposer no longer has the permission for this"), "{body}");
 }
 
 /// A set is checked by the rules of its changes, and rejected as a whole before it is pending.
@@ -211,7 +211,7 @@ async fn a_mistake_in_a_set_names_the_change() {
         (
             json!({"method": "PUT", "path": "/participants"}),
             405,
-            "Change 2: This resource does not take this method",
+            "Change 2: This resource does not support this method",
         ),
         (cap("nobank", 2_000), 400, "Change 2: Participant 'nobank' does not exist"),
     ] {

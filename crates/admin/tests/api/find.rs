@@ -198,7 +198,7 @@ async fn a_kept_quote_is_shown_with_its_messages() {
     );
     assert_eq!(hub.get(&format!("/quotes/{ID}")).await, expected);
     for id in ["6f3ff9d4-2f0b-4bb2-9d3a-0f3f1c6a7b12", "no-id"] {
-        let text = format!("Quote ID not found - No quote {id} is kept");
+        let text = format!("Quote ID not found - The hub has no quote {id}");
         assert_eq!(hub.call("GET", &format!("/quotes/{id}"), "").await, (404, refusal(3205, &text)));
     }
 }
@@ -206,7 +206,7 @@ async fn a_kept_quote_is_shown_with_its_messages() {
 #[tokio::test]
 async fn a_hub_that_keeps_no_quotes_says_so() {
     let hub = Hub::start();
-    let text = "Quote ID not found - This hub keeps no quotes, as quotes.persist is off";
+    let text = "Quote ID not found - This hub does not store quotes, because quotes.persist is off";
     assert_eq!(hub.call("GET", &format!("/quotes/{ID}"), "").await, (404, refusal(3205, text)));
 }
 

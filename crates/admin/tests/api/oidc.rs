@@ -190,7 +190,7 @@ async fn refused(provider: &Provider, what: &str, token: &str, why: &str) {
     assert_eq!(status, 401, "{what}: {body}");
     assert_eq!(hub.access.rejected_credentials().map(|(_, count)| count).sum::<u64>(), 1, "{what}");
     assert!(head.to_ascii_lowercase().contains("www-authenticate: bearer"), "{what}: {head}");
-    assert!(!body.contains(why) && body.contains("Say who you are"), "{what}: {body}");
+    assert!(!body.contains(why) && body.contains("A token is required"), "{what}: {body}");
     assert!(hub.levels.lock().unwrap().is_empty(), "{what}");
     assert_eq!(hub.handle.read(Ledger::trail).await.unwrap().count, before + 1, "{what}");
     let refusal = last_refusal(&hub).await;
@@ -312,8 +312,8 @@ async fn who_approves_has_logged_in_of_late_with_a_second_factor() {
         call(&hub, &token, "POST", "/approvals/1/approve", "{}").await
     };
     for (at, methods, why) in [
-        (Value::Null, json!(["mfa"]), "recent log-in"),
-        (json!(now - 361), json!(["mfa"]), "recent log-in"),
+        (Value::Null, json!(["mfa"]), "recent login"),
+        (json!(now - 361), json!(["mfa"]), "recent login"),
         (json!(now), Value::Null, "second factor"),
         (json!(now), json!(["pwd"]), "second factor"),
     ] {

@@ -198,7 +198,7 @@ async fn the_transaction_of_an_item_is_in_the_request_of_its_bulk() {
     // A rejected single request leaves no body.
     hub.submit(prepare(id(5), "green", "blue", "2000"), &request).await;
     let refused = hub.expect("GET", &format!("/transactions/{}", id(5)), "", 400).await;
-    let text = "Generic ID not found - The journal keeps no bodies of refused requests";
+    let text = "Generic ID not found - The journal does not store the bodies of rejected requests";
     assert_eq!(refused, refusal(3200, text));
 }
 

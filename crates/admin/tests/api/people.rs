@@ -99,8 +99,8 @@ async fn a_session_needs_name_password_and_a_fresh_code() {
         "session.open amina refused wrong code",
         "session.open amina refused wrong code",
         "session.open amina refused the code was used before",
-        "session.open nobody refused no such person",
-        "session.open nobody refused no such person",
+        "session.open nobody refused no such user",
+        "session.open nobody refused no such user",
         "session.open amina refused the code was used before",
     ];
     assert_eq!(refusals, expected);
@@ -386,6 +386,6 @@ async fn a_hub_without_authentication_has_no_sessions() {
     let hub = Hub::start();
     let body = json!({"operator": "amina", "password": PASSWORD, "code": "000000"}).to_string();
     let answer = hub.expect("POST", "/sessions", &body, 400).await;
-    assert!(answer.contains("asks nobody who they are"), "{answer}");
+    assert!(answer.contains("has no authentication"), "{answer}");
     assert_eq!(hub.get("/sessions").await, "[]");
 }

@@ -103,7 +103,7 @@ async fn the_catalogue_has_the_numbers_that_portals_translate_with() {
 async fn requests_that_no_resource_takes_are_refused_in_the_same_form() {
     let hub = Hub::start();
     let body = r#"{"name":"green","currency":"KES"}"#;
-    let wrong_method = refusal(3000, "Generic client error - This resource does not take this method");
+    let wrong_method = refusal(3000, "Generic client error - This resource does not support this method");
     for (method, path, status, answer) in [
         ("GET", "/nothing", 404, refusal(3002, "Unknown URI")),
         ("GET", "/participants/", 404, refusal(3002, "Unknown URI")),
@@ -269,10 +269,10 @@ async fn a_node_of_a_cluster_hands_over_and_takes_nothing_more() {
     let alone = Hub::start();
     alone.expect("POST", "/cluster/promote", "{}", 501).await;
     let refused = alone.expect("POST", "/cluster/hand-over", "{}", 501).await;
-    assert_eq!(refused, refusal(2002, "Not implemented - This hub is no node of a cluster"));
+    assert_eq!(refused, refusal(2002, "Not implemented - This hub is not a node of a cluster"));
     let node = Hub::node(3);
     for (body, sentence) in [
-        (r#"{"to":3}"#, r#"\"to\" must be another node than the one that leads"#),
+        (r#"{"to":3}"#, r#"\"to\" must be a node other than the leader"#),
         (r#"{"to":-1}"#, r#"\"to\" must be a whole number from 0 to 1000000"#),
         (r#"{"after":1}"#, r#"\"after\" is not allowed"#),
     ] {
@@ -289,7 +289,7 @@ async fn a_node_of_a_cluster_hands_over_and_takes_nothing_more() {
 
 // The API of a follower.
 
-const LEADER: &str = "This node follows; node 2 leads, at http://hub-2:4000";
+const LEADER: &str = "This node is a follower; the leader is node 2 at http://hub-2:4000";
 
 fn hub(authentication: bool) -> (Hub, Arc<Mutex<Followed>>) {
     let leader = Some((2, "http://hub-2:4000".to_owned()));
@@ -327,7 +327,7 @@ async fn answers_say_how_old_they_are_and_changes_name_the_leader() {
     let nothing = "Service currently unavailable - This node has not read the log yet";
     assert_eq!(hub.call("GET", "/participants", "").await, (503, refusal(2003, nothing)));
     assert!(!head(&hub, "/live").await.contains("upesi-"));
-    let nobody = "Service currently unavailable - This node follows, and no node leads";
+    let nobody = "Service currently unavailable - This node is a follower, and the cluster has no leader";
     assert_eq!(hub.call("POST", "/participants", "{}").await, (503, refusal(2003, nobody)));
 }
 

@@ -235,7 +235,7 @@ async fn a_store_that_its_disk_failed_is_told_of_while_payments_go_on() {
 
     let health = hub.get("/health").await;
     assert!(health.starts_with(r#"{"status":"OK","#), "{health}");
-    let detail = "the disk failed it: changes are refused until a restart, reads go on";
+    let detail = "stopped after a disk failure: changes are rejected until a restart, reads continue";
     let down = format!(r#"{{"name":"store","status":"DOWN","detail":"{detail}"}}"#);
     assert!(health.ends_with(&parts(&down)), "{health}");
     assert!(hub.get(known).await.ends_with(r#""entries":[{"fspId":"green"}]}"#));

@@ -274,7 +274,7 @@ async fn an_initial_position_must_fit_the_hubs_account() {
     };
     let most = open("99999999999999.9999");
     hub.expect("POST", "/participants/first/initialPositionAndLimits", &most, 201).await;
-    let beyond = "The initial position is beyond what the hub's account can hold";
+    let beyond = "The initial position exceeds the amount that the hub's account can hold";
     let path = "/participants/second/initialPositionAndLimits";
     check(&hub, &format!("POST {path} {} => 3100 {beyond}", open("0.0001"))).await;
     hub.expect("POST", path, &open("0"), 201).await;
@@ -383,8 +383,8 @@ async fn fee_rules() {
         POST /feeRules 0.6~0.6,"payees":["nobody"] => 3200 Participant 'nobody' does not exist
         POST /feeRules 0.6~0.6,"payees":["Hub"] => 3200 Participant 'Hub' does not exist
         POST /feeRules 0.6~0.6,"from":"tomorrow" => 3101 "from" must be an instant such as 2031-04-01T12:00:00.000Z
-        POST /feeRules 0.6~0.6,"from":"2031-03-01T12:00:00.000Z" => 3100 A fee rule begins now or later, and ends after that
-        POST /feeRules 0.6~0.6,"until":"2031-03-01T12:00:00.000Z" => 3100 A fee rule begins now or later, and ends after that
+        POST /feeRules 0.6~0.6,"from":"2031-03-01T12:00:00.000Z" => 3100 A fee rule must not begin in the past, and must end after its beginning
+        POST /feeRules 0.6~0.6,"until":"2031-03-01T12:00:00.000Z" => 3100 A fee rule must not begin in the past, and must end after its beginning
         POST /feeRules 0.6~0.6,"script":"x" => 3101 "script" is not allowed
         "#,
         ),
@@ -401,7 +401,7 @@ async fn fee_rules() {
         PUT /feeRules/WALLET {"until":null} => 3101 "until" is required
         PUT /feeRules/WALLET {"until":"later"} => 3101 "until" must be an instant such as 2031-04-01T12:00:00.000Z
         PUT /feeRules/WALLET {"until":"now","from":"now"} => 3101 "from" is not allowed
-        PUT /feeRules/WALLET {"until":"2031-03-01T12:00:00.000Z"} => 3100 A fee rule begins now or later, and ends after that
+        PUT /feeRules/WALLET {"until":"2031-03-01T12:00:00.000Z"} => 3100 A fee rule must not begin in the past, and must end after its beginning
         "#,
     )
     .await;
@@ -434,7 +434,7 @@ async fn blocks_and_revoked_keys_have_limits() {
         format!("/participants/{name}/signatureKeys/{}", added["sha256"].as_str().unwrap())
     };
     let path = add("green").await;
-    let text = "At most 1000 keys of a participant are kept as revoked";
+    let text = "At most 1000 revoked keys of a participant are retained";
     check(&hub, &format!("DELETE {path} => 3100 {text}")).await;
     // It counts still, and those of others are counted apart.
     let keys = hub.get("/participants/green/signatureKeys").await;

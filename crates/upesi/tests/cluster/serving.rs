@@ -238,7 +238,7 @@ fn a_node_that_may_not_lead_does_once_an_operator_promotes_it() {
         (output.status.code(), text)
     };
     let (code, text) = promote(&worlds[0]);
-    assert!(code == Some(1) && text.contains("This node leads"), "{code:?} {text}");
+    assert!(code == Some(1) && text.contains("This node is already the leader"), "{code:?} {text}");
     leader.kill();
     let (code, text) = promote(&worlds[1]);
     let expected = "node 1 claims leadership: `upesi cluster status` shows the leader\n";
@@ -262,7 +262,7 @@ fn operators_read_and_change_nothing(world: &World) {
     );
     let text = answer(asked(address, "/transfers?limit=1"));
     assert!(text.starts_with("HTTP/1.1 200") && text.contains("transferId"), "{text}");
-    let leads = "This node follows; node 0 leads, at http://node-0";
+    let leads = "This node is a follower; the leader is node 0 at http://node-0";
     let text = answer(asked(address, "/oracles"));
     assert!(text.starts_with("HTTP/1.1 503") && text.contains(leads), "{text}");
     let text = answer(asked(address, "/health"));

@@ -476,7 +476,7 @@ fn what_is_no_key_of_the_participant_is_refused() {
     world.operate("POST", PATH, &body);
     is_taken(&world, &keys, "second");
     let other = "/participants/bluewallet/signatureKeys";
-    refused(&world, other, &pem(&keys, "second"), "3000", "Participant 'greenbank' signs by this key");
+    refused(&world, other, &pem(&keys, "second"), "3000", "Participant 'greenbank' has this signing key");
     let unknown = world.admin("DELETE", &format!("{PATH}/{}", digest(&keys, "greenbank")), "");
     assert_eq!(unknown.error_code(), Some("3200"), "{unknown:?}");
     // A key in a file belongs to that participant.
@@ -557,7 +557,7 @@ fn two_people_add_a_key_and_one_revokes_it_at_once_and_for_good() {
     is_refused(&send(&world, &keys, "greenbank"), "no key of the sender is known");
     let again = call(&world, &maker, &post, &body);
     assert_eq!(again.error_code(), Some("3100"), "{again:?}");
-    assert!(again.body.contains("This key was revoked, which is for good"), "{again:?}");
+    assert!(again.body.contains("This key was revoked, which is permanent"), "{again:?}");
     // The trail names the operator.
     let trail = call(&world, &maker, "GET /audit", "").body;
     let trail: Value = serde_json::from_str(&trail).unwrap();
