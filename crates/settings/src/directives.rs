@@ -7,7 +7,7 @@ use upesi_process::hints::nearest;
 const STORE_LEVELS: [(&str, LevelFilter); 2] =
     [("fjall", LevelFilter::WARN), ("lsm_tree", LevelFilter::WARN)];
 
-/// What directives may name: our crates that log, the access log, and the libraries that do.
+/// The targets that directives may name: the crates that log, the access log, and libraries.
 pub const TARGETS: [&str; 18] = [
     "fjall",
     "lsm_tree",
@@ -29,7 +29,7 @@ pub const TARGETS: [&str; 18] = [
     "upesi_transfers",
 ];
 
-/// Targets of earlier versions, and the target that logs their events now.
+/// Targets of earlier versions, each with the target that now logs its events.
 const RENAMED: [(&str, &str); 6] = [
     ("upesi", "upesi_node"),
     ("upesi_archive", "upesi_tables"),
@@ -42,20 +42,20 @@ const RENAMED: [(&str, &str); 6] = [
 /// A former target that directives may still name until the next release, and the targets that log its events now.
 const DIVIDED: (&str, [&str; 2]) = ("upesi_hub", ["upesi_node", "upesi_offline"]);
 
-/// Why directives are rejected.
+/// Reason why directives are rejected.
 #[derive(Debug, thiserror::Error)]
 pub enum DirectivesError {
-    /// It is no level and no list of directives.
+    /// The text is neither a level nor a list of directives.
     #[error(
         "{0:?} is not a level: write off, error, warn, info, debug or trace, or directives such as info,upesi_delivery=debug"
     )]
     Malformed(String),
-    /// A directive names what does not log.
+    /// A directive names an unknown target.
     #[error("{target:?} is not a target, {}", known_targets(.meant))]
     UnknownTarget {
-        /// What it names.
+        /// The target.
         target: String,
-        /// What was meant, perhaps.
+        /// A known target with a similar name.
         meant: Option<&'static str>,
     },
 }

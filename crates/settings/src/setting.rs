@@ -18,13 +18,13 @@ pub struct Setting {
     pub section: &'static str,
     /// The name within the section.
     pub name: &'static str,
-    /// Its values in words.
+    /// The permitted values in words.
     pub values: String,
     /// The default, as it is written in TOML.
     pub default: String,
-    /// Whether a first installation does not need it.
+    /// Whether a first installation does not need the setting.
     pub is_expert: bool,
-    /// Its meaning, line by line.
+    /// Meaning of the setting, line by line.
     pub help: &'static [&'static str],
 }
 
@@ -44,13 +44,13 @@ impl Setting {
 /// A section of the TOML file.
 #[derive(Debug)]
 pub struct Section {
-    /// Its name.
+    /// Name of the section.
     pub name: &'static str,
-    /// Its meaning, line by line.
+    /// Meaning of the section, line by line.
     pub help: &'static [&'static str],
     /// Fields of its group with a fixed value, which are not settings of this section: name and value.
     pub fixed: &'static [(&'static str, &'static str)],
-    /// Whether a first installation does not need it.
+    /// Whether a first installation does not need the section.
     pub is_expert: bool,
 }
 

@@ -26,7 +26,7 @@ const FILE_BYTES_MAX: u64 = 1 << 20;
 pub struct Sources {
     /// The TOML file.
     pub file: Option<PathBuf>,
-    /// The environment's variables; those that do not begin with `UPESI_` are ignored.
+    /// The environment's variables. Variables that do not begin with `UPESI_` are ignored.
     pub environment: Vec<(OsString, OsString)>,
     /// The flags: each as written on the command line, the key that it sets, and the value.
     pub flags: Vec<(String, String, String)>,
@@ -36,7 +36,7 @@ pub struct Sources {
 #[derive(Debug, Default)]
 pub(super) struct Gathered {
     pub given: BTreeMap<String, (Raw, Origin)>,
-    /// The DFSPs with decisions of their own, in the order in which the sources name them.
+    /// The DFSPs with decisions of their own, in the order of the sources.
     pub dfsps: Vec<FspId>,
     pub mistakes: Vec<Mistake>,
 }
@@ -58,7 +58,7 @@ impl Gathered {
         gathered
     }
 
-    /// Keeps a value until it is parsed. The key is `section.name` or `dfsp.NAME.name`.
+    /// Stores a value until it is parsed. The key is `section.name` or `dfsp.NAME.name`.
     fn give(&mut self, key: &str, raw: Raw, origin: Origin) {
         if let Some(of_dfsp) = key.strip_prefix(DFSP).and_then(|rest| rest.strip_prefix('.')) {
             match of_dfsp.rsplit_once('.') {
@@ -77,20 +77,20 @@ impl Gathered {
         }
     }
 
-    /// Keeps a decision about a DFSP.
+    /// Stores a decision about a DFSP.
     fn decide(&mut self, dfsp: &FspId, name: &str, raw: Raw, origin: Origin) {
         let key = format!("{}.{name}", key_prefix(dfsp));
         if !is_setting(&format!("{DFSP}.{name}")) {
             self.mistake(origin, unknown_decision(name));
         } else if matches!(&raw, Raw::Plain(text) | Raw::Text(text) if text.is_empty()) {
-            // An empty variable must not remove a decision, such as the networks from which the DFSP may call.
+            // An empty variable must not remove a decision, such as the networks of a DFSP.
             self.mistake(origin, format!("{key}: the value is empty; leave it out for no decision"));
         } else {
             self.given.insert(key, (raw, origin));
         }
     }
 
-    /// The DFSP of a name. A name that is not known yet is added to the list.
+    /// The DFSP with a name. A new name is added to the list.
     fn dfsp(&mut self, name: &str, origin: &Origin) -> Option<FspId> {
         let Some(found) = FspId::parse(name) else {
             let text = format!("{DFSP}: {name:?}: give a name of 1 to 32 printable ASCII characters");

@@ -250,7 +250,7 @@ impl TextKind for AddressNetwork {
     }
 }
 
-/// A network from which a DFSP may call.
+/// A network of a DFSP's clients.
 #[derive(Debug)]
 pub struct DfspNetwork;
 

@@ -357,7 +357,7 @@ fn payments_are_found_and_told(scheme: &Scheme) {
         "greenbank pays 0.25 KES to bluewallet: COMMITTED since ",
         "; no action is needed; bluewallet got POST /transfers by ",
         "; greenbank got PUT /transfers/{ID} by ",
-        "; settlement window 1 is OPEN, in no settlement yet.\n",
+        "; settlement window 1 is OPEN, not in a settlement yet.\n",
     ] {
         assert!(told.contains(part), "{part}: {told}");
     }

@@ -11,9 +11,9 @@ use crate::words::DfspNetwork;
 group! {
     /// Decisions about a DFSP. A decision that is absent leaves the DFSP with the settings of all DFSPs.
     DfspSettings {
-        /// Networks from which the DFSP may call, such as `["192.0.2.0/24", "2001:db8:7::/48"]`. A request of the DFSP
-        /// from any other address is rejected with 403 and code 3000, and its connection is closed. Without it, the
-        /// DFSP may call from anywhere. An IPv6 network has a prefix of at most 64 bits.
+        /// Networks that the DFSP's requests may come from, such as `["192.0.2.0/24", "2001:db8:7::/48"]`. A request of
+        /// the DFSP from any other address is rejected with 403 and code 3000, and its connection is closed. Without
+        /// it, the DFSP may call from anywhere. An IPv6 network has a prefix of at most 64 bits.
         networks: Optional<List<DfspNetwork, 1>> = "",
         /// Handling of messages without a valid signature of this DFSP, instead of `jws.mode`: `off`, `warn` or
         /// `enforce`.

@@ -321,7 +321,7 @@ APPROVAL  STATE     CHANGES  BY      UNTIL                      DECIDE  WHAT    
         }
     }
 
-    /// A rejection during the application of a set is reported once. A set that was applied has no rejection.
+    /// A rejection during the application of a set is reported once. A set that was applied has no failure.
     #[test]
     fn what_was_not_made_is_a_failure() {
         assert!(incomplete(17, &json!({"state": "executed"})).is_none());

@@ -165,7 +165,7 @@ pub enum Command {
     Restore(RestoreArguments),
     /// Free space on a full disk: move or delete journal segments that are no longer needed.
     ///
-    /// These are segments before the oldest snapshot whose transfers are archived and which no undelivered callback
+    /// Applies to segments before the oldest snapshot whose transfers are archived and which no undelivered callback
     /// needs. The hub must be stopped. The command needs no free space on the full volume.
     Trim(TrimArguments),
     /// Write finished transfers, FX transfers or items of bulk transfers to a file for other tools, as CSV, JSON Lines

@@ -347,7 +347,7 @@ mod tests {
         cells.filter(|cell| !cell.is_empty()).collect()
     }
 
-    /// Shows the slowest kind of request, and the failures of all kinds.
+    /// Shows the slowest kind of request, and the share of failed requests of all kinds.
     #[test]
     fn a_lane_has_its_slowest_answers_and_its_share_of_errors() {
         let times = r#"{"minutes":5,

@@ -21,7 +21,7 @@ pub enum ClusterCommand {
     /// Create a data directory for a new node from a backup of another node, and check that the topic has the entries
     /// after the backup.
     ///
-    /// The settings are those of the new node. Start the node afterwards.
+    /// Use the settings of the new node. Start the node afterwards.
     Add(AddArguments),
     /// Print the leader, the position of the log, and the position of this node's data directory.
     Status(StatusArguments),

@@ -1,4 +1,4 @@
-//! `upesi help`: the manual of a command and what is derived from it. The overview lists the commands in groups.
+//! `upesi help`: the manual of a command, and other topics. The overview lists the commands in groups.
 
 use std::fmt::Write as _;
 
@@ -79,7 +79,7 @@ pub fn run(arguments: &HelpArguments) -> Outcome {
 
 fn show(path: &[String]) -> Outcome {
     let mut command = definition(None);
-    // Passes on the shared arguments, and gives each command its full name.
+    // Propagates the shared arguments, and sets the full name of each command.
     command.build();
     for name in path {
         let Some(inner) = command.find_subcommand(name).cloned() else {

@@ -33,7 +33,7 @@ pub struct InviteArguments {
     /// Name of the operator.
     #[arg(value_name = "NAME")]
     pub name: String,
-    /// Hours for which the enrolment token is valid: 1 to 72.
+    /// Validity of the enrolment token in hours: 1 to 72.
     #[arg(long, value_name = "HOURS", default_value_t = 24)]
     pub hours: u32,
     /// Write the token to this file instead of printing it. The file must not exist.
@@ -123,7 +123,7 @@ fn text<'a>(answer: &'a Value, name: &str) -> Result<&'a str, Failure> {
 /// Creates an enrolment token for an operator. If there is a body for the operator, creates the operator first.
 pub(super) fn invite(arguments: InviteArguments, operator: Option<&Value>) -> Outcome {
     if let Some(file) = arguments.out.as_deref().filter(|file| file.exists()) {
-        return Err(Failure::new(Exit::CannotCreate, format!("{}: exists already", file.display())));
+        return Err(Failure::new(Exit::CannotCreate, format!("{} already exists", file.display())));
     }
     let out = arguments.out.clone();
     let made = make_invitation(arguments, operator)?;

@@ -59,9 +59,9 @@ pub enum SettlementCommand {
     Report(ReportArguments),
     /// Check the file that the settlement bank has filled in, and finish the settlement with it.
     ///
-    /// The file is that of `report --kind bank`, as CSV or XLSX, with the balances filled in. If it belongs to another
-    /// settlement, was altered, or is incomplete, the command changes nothing and exits with code 65. Balances that the
-    /// hub does not expect are warnings.
+    /// The file is the output of `report --kind bank`, as CSV or XLSX, with the balances filled in. If it belongs to
+    /// another settlement, was altered, or is incomplete, the command changes nothing and exits with code 65. Balances
+    /// that the hub does not expect are warnings.
     Reconcile(ReconcileArguments),
 }
 

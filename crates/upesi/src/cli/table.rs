@@ -132,7 +132,7 @@ impl Table {
     /// Keeps the first rows of an order.
     ///
     /// # Errors
-    /// 64 if there is no such column.
+    /// 64 if the table does not have the column.
     pub fn keep(&mut self, rows_max: usize, order: &str) -> Result<(), Failure> {
         self.sort(order)?;
         self.rows.truncate(rows_max);
@@ -142,7 +142,7 @@ impl Table {
     /// Prints the table in the requested order, or by default in `usual_order`.
     ///
     /// # Errors
-    /// 64 if there is no such column, 74 if stdout cannot be written to.
+    /// 64 if the table does not have the column, 74 if stdout cannot be written to.
     pub fn print(mut self, arguments: &ListArguments, usual_order: &str) -> Outcome {
         self.sort(arguments.sort.as_deref().unwrap_or(usual_order))?;
         if arguments.json {

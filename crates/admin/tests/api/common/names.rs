@@ -61,7 +61,7 @@ const TABLE: &str = "
     session_missing                       The caller has not logged in with a password
     session_not_found                     There is no session * of yours
     operator_not_found                    Operator '*' does not exist
-    operator_exists                       Operator '*' exists already
+    operator_exists                       Operator '*' already exists
     operator_participant_fixed            \"participant\" of an operator cannot be changed
     role_scope_mismatch                   Roles of a DFSP need a participant; other roles must not have one
     roles_excluded                        No operator has the roles * and * together
