@@ -195,7 +195,7 @@ fn may_decide(proposal: &Proposal, ledger: &Ledger, caller: &Caller) -> bool {
 }
 
 fn unknown(id: &str) -> ApiError {
-    let detail = format!("There is no approval {id}, or it ended long ago");
+    let detail = format!("Approval {id} does not exist, or it ended long ago");
     ApiError::new(ErrorName::ApprovalNotFound, &detail)
 }
 

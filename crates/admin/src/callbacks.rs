@@ -192,8 +192,7 @@ pub(crate) async fn get(
     State(lanes): State<Arc<dyn Lanes>>,
     Segments(key): Segments<String>,
 ) -> Result<Response, ApiError> {
-    let not_found =
-        || ApiError::new(ErrorName::CallbackNotFound, "There is no undelivered callback with this key");
+    let not_found = || ApiError::new(ErrorName::CallbackNotFound, "No undelivered callback has this key");
     let Key(key) = key.parse().map_err(|()| not_found())?;
     let view = call
         .ask(move |ledger| ledger.outbox().get(key).map(|entry| CallbackView::of(ledger, key, entry)))

@@ -211,9 +211,9 @@ fn not_found(refusal: &AdminRefusal) -> Detail {
                 .into()
         }
         R::ModelUnknown { name } => format!("Settlement Model '{name}' does not exist").into(),
-        R::FeeRuleUnknown => "There is no such fee rule".into(),
+        R::FeeRuleUnknown => "This fee rule does not exist".into(),
         R::FundsUnknown => "This account has no such movement of funds".into(),
-        R::TransferUnknown => "There is no such transfer".into(),
+        R::TransferUnknown => "This transfer does not exist".into(),
         _ => "None of these callbacks is parked".into(),
     }
 }
@@ -298,7 +298,7 @@ fn approval(refusal: &AdminRefusal) -> Detail {
         )
         .into(),
         R::PolicyInvalid => "A change in the safe direction never needs a second person".into(),
-        R::ProposalUnknown => "There is no such approval, or it ended long ago".into(),
+        R::ProposalUnknown => "This approval does not exist, or it ended long ago".into(),
         R::ProposalsFull => {
             format!("At most {PROPOSALS_MAX} approvals can be pending, {PROPOSALS_OF_MAKER_MAX} of one operator").into()
         }

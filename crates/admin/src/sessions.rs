@@ -397,7 +397,7 @@ fn read_token(fields: &Fields<'_>) -> Result<Token, ApiError> {
 }
 
 fn enrolment_refused() -> ApiError {
-    wrong(ErrorName::EnrolmentInvalid, "There is no such enrolment, or it was used or expired")
+    wrong(ErrorName::EnrolmentInvalid, "This enrolment does not exist, or was used, or has expired")
 }
 
 /// Records the use of an invalid token in the audit trail.

@@ -87,7 +87,7 @@ pub(crate) async fn end(
 }
 
 async fn show(call: &Call, id: TransferId) -> Result<Response, ApiError> {
-    let unknown = || ApiError::new(ErrorName::TransferNotFound, &format!("There is no transfer {id}"));
+    let unknown = || ApiError::new(ErrorName::TransferNotFound, &format!("Transfer {id} does not exist"));
     let transfer = call.engine.transfer(id).await?.ok_or_else(unknown)?;
     let own = call.caller.participant;
     let shown = call.ask(move |ledger| {
@@ -154,7 +154,8 @@ pub(crate) async fn get_transaction(
     Segments(id): Segments<String>,
 ) -> Result<Response, ApiError> {
     let id = transfer_id(&id)?;
-    let not_found = || ApiError::new(ErrorName::TransactionNotFound, &format!("There is no transfer {id}"));
+    let not_found =
+        || ApiError::new(ErrorName::TransactionNotFound, &format!("Transfer {id} does not exist"));
     let transfer = call.engine.transfer(id).await?.ok_or_else(not_found)?;
     let packet = packet_of(&call, &transfer).await?;
     let transaction = decode_transaction(&packet).map_err(|error| unreadable(&error.to_string()))?;

@@ -490,7 +490,7 @@ fn in_words(method: &Method, path: &str, status: u16, rejection: &Rejection) -> 
     };
     let settlement = path.strip_prefix("/v2/settlements/").and_then(|path| path.split('/').next());
     match (status, name, settlement) {
-        (_, Some(ErrorName::SettlementNotFound), Some(id)) => format!("there is no settlement {id}"),
+        (_, Some(ErrorName::SettlementNotFound), Some(id)) => format!("settlement {id} does not exist"),
         (_, Some(ErrorName::Unauthenticated), _) => {
             "the hub requires authentication: log in (upesi admin login), or use a valid token (--token-file)"
                 .to_owned()
@@ -529,12 +529,12 @@ mod tests {
                     "settlement_not_found",
                     "Generic validation error - Settlement with ID '7' not found",
                 ),
-                "there is no settlement 7",
+                "settlement 7 does not exist",
             ),
             (
                 400,
                 error(3100, "settlement_not_found", "Generic validation error - Settlement not found"),
-                "there is no settlement 7",
+                "settlement 7 does not exist",
             ),
             (
                 400,

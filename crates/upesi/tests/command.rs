@@ -129,7 +129,7 @@ fn wrong_usage_exits_64_and_help_exits_0() {
     assert_eq!(stdout(&run(&["help", "scheme", "apply"])), stdout(&run(&["scheme", "apply", "--help"])));
     let unknown = run(&["help", "scheme", "aply"]);
     assert_eq!(code(&unknown), 64);
-    assert!(stderr(&unknown).contains("there is no command 'aply'"), "{}", stderr(&unknown));
+    assert!(stderr(&unknown).contains("unknown command 'aply'"), "{}", stderr(&unknown));
     assert_eq!(code(&run(&["--version"])), 0);
 }
 

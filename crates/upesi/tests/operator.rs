@@ -369,7 +369,7 @@ fn payments_are_found_and_told(scheme: &Scheme) {
         (&true.into(), &1.into())
     );
     let unknown = scheme.refused(&["transfer", "show", "00000000-0000-4000-8000-000000000000"], 1);
-    assert!(unknown.contains("There is no transfer"), "{unknown}");
+    assert!(unknown.contains("Transfer 00000000-0000-4000-8000-000000000000 does not exist"), "{unknown}");
 }
 
 /// Response times are counted since the last start, and only bluewallet has received requests.

@@ -63,7 +63,7 @@ fn example_scheme_can_pay() {
     assert!(told.ends_with("\n`upesi sim register` registers a party\n"), "{told}");
     let nobody = upesi(&["sim", "pay", "dfsp-9", PARTY, "12.5", "KES"]).args(reach).output().unwrap();
     let told = String::from_utf8(nobody.stderr).unwrap();
-    assert_eq!(told, format!("upesi: there is no simulated DFSP dfsp-9 at {url}\n"));
+    assert_eq!(told, format!("upesi: {url} has no simulated DFSP dfsp-9\n"));
     pay(&reach, "dfsp-1", "dfsp-2");
 }
 

@@ -69,7 +69,7 @@ async fn a_transfer_is_shown_in_every_state() {
     let expired = hub.get(&format!("/transfers/{}", id(4))).await;
     assert!(expired.contains(r#""internalState":"EXPIRED_RESERVED""#), "{expired}");
     let unknown = hub.expect("GET", &format!("/transfers/{}", id(9)), "", 400).await;
-    assert_eq!(unknown, refusal(3208, &format!("Transfer ID not found - There is no transfer {}", id(9))));
+    assert_eq!(unknown, refusal(3208, &format!("Transfer ID not found - Transfer {} does not exist", id(9))));
 }
 
 #[tokio::test]
@@ -121,7 +121,7 @@ async fn an_operator_ends_a_reservation_and_the_record_says_why() {
     let detail = "The transfer is final in state COMMITTED; only a reservation can be ended";
     assert_eq!(refused, refusal(3100, &format!("Generic validation error - {detail}")));
     let unknown = hub.expect("PUT", &path(9), end, 400).await;
-    assert_eq!(unknown, refusal(3208, "Transfer ID not found - There is no such transfer"));
+    assert_eq!(unknown, refusal(3208, "Transfer ID not found - This transfer does not exist"));
 }
 
 #[tokio::test]
@@ -155,7 +155,7 @@ async fn a_transaction_is_decoded_from_either_kind_of_packet() {
         assert_eq!(answer, refusal(2001, &text));
     }
     let unknown = hub.expect("GET", &format!("/transactions/{}", id(9)), "", 400).await;
-    assert_eq!(unknown, refusal(3200, &format!("Generic ID not found - There is no transfer {}", id(9))));
+    assert_eq!(unknown, refusal(3200, &format!("Generic ID not found - Transfer {} does not exist", id(9))));
     let malformed = hub.expect("GET", "/transactions/9", "", 400).await;
     assert!(malformed.contains(r#""errorCode":"3101""#), "{malformed}");
 }
@@ -426,7 +426,7 @@ async fn callbacks_are_asked_for_in_the_right_form() {
     let hub = Hub::with_dfsps(&["green"]).await;
     let unknown = "Generic ID not found - Participant 'nobody' does not exist";
     let not_parked = "Generic ID not found - None of these callbacks is parked";
-    let gone = "Generic ID not found - There is no undelivered callback with this key";
+    let gone = "Generic ID not found - No undelivered callback has this key";
     for (method, path, body, code, sentence) in [
         (
             "GET",

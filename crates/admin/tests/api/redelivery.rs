@@ -201,7 +201,7 @@ async fn an_archive_that_cannot_be_read_is_the_hubs_fault() {
         let (status, body) = hub.call("GET", &format!("/{path}/{}", id(1)), "").await;
         assert!(status == 500 && body.starts_with(&told), "{path}: {status} {body}");
     }
-    let absent = refusal(3208, &format!("Transfer ID not found - There is no transfer {}", id(2)));
+    let absent = refusal(3208, &format!("Transfer ID not found - Transfer {} does not exist", id(2)));
     let (_, body) = hub.call("GET", &format!("/transfers/{}", id(2)), "").await;
     assert_eq!(body, absent, "others can be looked up");
 }

@@ -395,8 +395,8 @@ async fn fee_rules() {
         &hub,
         r#"
         POST /feeRules {"name":"WALLET","currency":"KES","fixed":1,"paidBy":"PAYER"} => 3100 A fee rule of that name exists
-        GET /feeRules/NOTHING => 3200 There is no such fee rule
-        PUT /feeRules/NOTHING {"until":"now"} => 3200 There is no such fee rule
+        GET /feeRules/NOTHING => 3200 This fee rule does not exist
+        PUT /feeRules/NOTHING {"until":"now"} => 3200 This fee rule does not exist
         PUT /feeRules/WALLET {} => 3101 "until" is required
         PUT /feeRules/WALLET {"until":null} => 3101 "until" is required
         PUT /feeRules/WALLET {"until":"later"} => 3101 "until" must be an instant such as 2031-04-01T12:00:00.000Z

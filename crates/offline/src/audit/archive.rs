@@ -91,14 +91,14 @@ impl ArchiveComparison {
 
     /// Compares an FX transfer that a record ended.
     pub fn compare_conversion(&mut self, finished_at: u64, conversion: &Conversion, findings: &mut Findings) {
-        let name = format_args!("conversion {}", conversion.id);
+        let name = format_args!("FX transfer {}", conversion.id);
         let before = conversion_as_of_before(conversion);
         self.compare_entry(finished_at, conversion.id.archive_key(), conversion, before, name, findings);
     }
 
     /// Compares a bulk transfer that a record ended.
     pub fn compare_bulk(&mut self, finished_at: u64, bulk: &Bulk, findings: &mut Findings) {
-        let name = format_args!("bulk {}", bulk.id);
+        let name = format_args!("bulk transfer {}", bulk.id);
         self.compare_entry(finished_at, bulk.id.archive_key(), bulk, None, name, findings);
     }
 
@@ -208,9 +208,9 @@ fn conversion_as_of_before(conversion: &Conversion) -> Option<Conversion> {
 
 fn check_conversion(id: ConversionId, found: Result<Conversion, DecodeError>, findings: &mut Findings) {
     match found {
-        Err(error) => findings.add(format!("conversion {id} in the archive: {error}")),
+        Err(error) => findings.add(format!("FX transfer {id} in the archive: {error}")),
         Ok(conversion) if conversion.id != id || conversion.is_live() => {
-            findings.add(format!("conversion {id} in the archive is not an ended conversion of that id"));
+            findings.add(format!("FX transfer {id} in the archive is not an ended FX transfer of that id"));
         }
         Ok(_) => {}
     }
@@ -218,9 +218,10 @@ fn check_conversion(id: ConversionId, found: Result<Conversion, DecodeError>, fi
 
 fn check_bulk(id: BulkId, found: Result<Bulk, DecodeError>, findings: &mut Findings) {
     match found {
-        Err(error) => findings.add(format!("bulk {id} in the archive: {error}")),
+        Err(error) => findings.add(format!("bulk transfer {id} in the archive: {error}")),
         Ok(bulk) if bulk.id != id || bulk.is_live() => {
-            findings.add(format!("bulk {id} in the archive is not an ended bulk of that id"));
+            findings
+                .add(format!("bulk transfer {id} in the archive is not an ended bulk transfer of that id"));
         }
         Ok(_) => {}
     }

@@ -528,11 +528,11 @@ impl Books {
         }
         if ledger.live_conversions_len() != self.conversions.len() {
             let (booked, found) = (self.conversions.len(), ledger.live_conversions_len());
-            findings.push(format!("{booked} conversions are in flight, the ledger has {found}"));
+            findings.push(format!("{booked} FX transfers are in flight, the ledger has {found}"));
         }
         if ledger.live_bulks_len() != self.bulks.len() {
             let (booked, found) = (self.bulks.len(), ledger.live_bulks_len());
-            findings.push(format!("{booked} bulks are in flight, the ledger has {found}"));
+            findings.push(format!("{booked} bulk transfers are in flight, the ledger has {found}"));
         }
         self.settlements.compare(ledger, findings);
         let undelivered: BTreeSet<CallbackKey> = ledger.outbox().iter().map(|(key, _)| key).collect();

@@ -72,12 +72,12 @@ impl Replay {
             if let Event::ConversionPrepared(conversion) = event
                 && self.ledger.conversion(conversion.id).is_some()
             {
-                return Err(format!("conversion {} is prepared again", conversion.id));
+                return Err(format!("FX transfer {} is prepared again", conversion.id));
             }
             if let Event::BulkReceived(bulk) = event
                 && self.ledger.bulk(bulk.id).is_some()
             {
-                return Err(format!("bulk {} is received again", bulk.id));
+                return Err(format!("bulk transfer {} is received again", bulk.id));
             }
         }
         self.ledger.evolve(seq, time, record.events, &record.callbacks);

@@ -87,12 +87,12 @@ pub(super) fn difference(replayed: &Ledger, mut snapshot: Ledger) -> Option<Stri
     let held: Vec<_> = snapshot.take_finished_conversions(u64::MAX).collect();
     let finished: Vec<_> = replayed.take_finished_conversions(u64::MAX).collect();
     if !finished.ends_with(&held) {
-        return Some("its ended conversions differ from the journal".to_owned());
+        return Some("its ended FX transfers differ from the journal".to_owned());
     }
     let held: Vec<_> = snapshot.take_finished_bulks(u64::MAX).collect();
     let finished: Vec<_> = replayed.take_finished_bulks(u64::MAX).collect();
     if !finished.ends_with(&held) {
-        return Some("its ended bulks differ from the journal".to_owned());
+        return Some("its ended bulk transfers differ from the journal".to_owned());
     }
     if !ends_with_links(&replayed, &snapshot) {
         return Some("its ended links differ from the journal".to_owned());

@@ -274,7 +274,7 @@ fn expected_in(ledger: &Ledger, id: WindowId) -> BTreeMap<(Currency, LedgerAccou
 }
 
 fn unknown(name: FspId) -> Failure {
-    Failure::new(Exit::Failure, format!("there is no participant {name}"))
+    Failure::new(Exit::Failure, format!("participant {name} does not exist"))
 }
 
 impl ExportArguments {

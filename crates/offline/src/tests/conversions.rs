@@ -335,7 +335,10 @@ fn a_conversion_that_the_archive_changed_or_lost_is_found() {
     assert_eq!(report.findings, Vec::<String>::new());
     assert_eq!((report.archive.compared, report.archive.stored), (2, 2));
     let lost = with(|_| None).findings;
-    assert!(lost[0].starts_with("conversion ") && lost[0].ends_with("but is not in the archive"), "{lost:?}");
+    assert!(
+        lost[0].starts_with("FX transfer ") && lost[0].ends_with("but is not in the archive"),
+        "{lost:?}"
+    );
     for at in [3, 40, 60] {
         let changed = match at {
             3 => with(|mut bytes| {
@@ -351,7 +354,7 @@ fn a_conversion_that_the_archive_changed_or_lost_is_found() {
                 Some(bytes)
             }),
         };
-        let found = changed.findings.iter().any(|finding| finding.starts_with("conversion "));
+        let found = changed.findings.iter().any(|finding| finding.starts_with("FX transfer "));
         assert!(found, "byte {at}: {:?}", changed.findings);
     }
 }

@@ -52,9 +52,9 @@ const LINES: &str = "       1  2031-04-01 15:00:01.000+03:00  an operator: accou
        8  2031-04-01 15:00:08.000+03:00  an operator: account bluebank KES POSITION opened; account bluebank KES SETTLEMENT opened; limit bluebank KES 100
        9  2031-04-01 15:00:09.000+03:00  an operator: funds in 00000000-0000-4000-8000-0000000000ca bluebank 500 KES COMMITTED
       10  2031-04-01 15:00:10.000+03:00  an operator: endpoint bluebank FSPIOP_CALLBACK_URL_TRANSFER_POST = http://bluebank.example/transfers
-      11  2031-04-01 15:00:11.000+03:00  greenbank: transfer 00000000-0000-4000-8000-000000000001 greenbank → bluebank 12.5 KES RESERVED until 2031-04-01T12:01:11.000Z; tell bluebank POST forwarded (266 bytes)
-      12  2031-04-01 15:00:12.000+03:00  bluebank: transfer 00000000-0000-4000-8000-000000000001 COMMITTED; tell greenbank PUT forwarded; tell bluebank PUT confirmed (60 bytes)
-      13  2031-04-01 15:00:13.000+03:00  greenbank: transfer 00000000-0000-4000-8000-000000000002 greenbank → bluebank 1000 KES ABORTED_REJECTED 4001 \"Payer FSP insufficient liquidity\"; tell greenbank PUT error 4001 (266 bytes)
+      11  2031-04-01 15:00:11.000+03:00  greenbank: transfer 00000000-0000-4000-8000-000000000001 greenbank → bluebank 12.5 KES RESERVED until 2031-04-01T12:01:11.000Z; notify bluebank POST forwarded (266 bytes)
+      12  2031-04-01 15:00:12.000+03:00  bluebank: transfer 00000000-0000-4000-8000-000000000001 COMMITTED; notify greenbank PUT forwarded; notify bluebank PUT confirmed (60 bytes)
+      13  2031-04-01 15:00:13.000+03:00  greenbank: transfer 00000000-0000-4000-8000-000000000002 greenbank → bluebank 1000 KES ABORTED_REJECTED 4001 \"Payer FSP insufficient liquidity\"; notify greenbank PUT error 4001 (266 bytes)
       14  2031-04-01 15:00:14.000+03:00  the hub's delivery: delivered 11.0 to bluebank
       15  2031-04-01 15:00:15.000+03:00  the hub's delivery: parked 12.1 to bluebank after 3 attempts: refused
 ";

@@ -295,7 +295,7 @@ fn gross_settlement_is_sound_and_told_in_words() {
     assert_eq!(report.totals.settled_at_once, 2);
     let last = journal.ledger.last_seq();
     let text = printed(&journal, last, 1, false);
-    let told = "COMMITTED, settled from greenbank KES SETTLEMENT to bluebank KES SETTLEMENT; tell";
+    let told = "COMMITTED, settled from greenbank KES SETTLEMENT to bluebank KES SETTLEMENT; notify";
     assert!(text.contains(told), "{text}");
     let json = printed(&journal, last, 1, true);
     let record: serde_json::Value = serde_json::from_str(json.trim()).unwrap();
@@ -342,7 +342,7 @@ fn fees_are_sound_and_told_in_words() {
     assert_eq!(audited(&mut journal).findings, Vec::<String>::new());
     let text = printed(&journal, state.last_seq(), 1, false);
     let told = "fee of transfer 00000000-0000-4000-8000-000000000001 by rule 1: 0.44 from bluebank KES \
-                INTERCHANGE_FEE to greenbank KES INTERCHANGE_FEE; tell";
+                INTERCHANGE_FEE to greenbank KES INTERCHANGE_FEE; notify";
     assert!(text.contains(told), "{text}");
 }
 

@@ -206,7 +206,7 @@ impl Contexts {
         } else {
             format!("saved: {}", known.join(", "))
         };
-        Failure::new(Exit::Usage, format!("there is no context {name} ({known}); see upesi context add"))
+        Failure::new(Exit::Usage, format!("context {name} does not exist ({known}); see upesi context add"))
     }
 
     /// The session file of a context, or of an address in the form of a URL part; `None` if the user has no

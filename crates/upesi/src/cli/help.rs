@@ -83,8 +83,7 @@ fn show(path: &[String]) -> Outcome {
     command.build();
     for name in path {
         let Some(inner) = command.find_subcommand(name).cloned() else {
-            let _ =
-                command.error(ErrorKind::InvalidSubcommand, format!("there is no command '{name}'")).print();
+            let _ = command.error(ErrorKind::InvalidSubcommand, format!("unknown command '{name}'")).print();
             return Err(Failure::new(Exit::Usage, ""));
         };
         command = inner;

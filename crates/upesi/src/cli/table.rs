@@ -163,8 +163,7 @@ impl Table {
         };
         let Some(at) = self.columns.iter().position(|column| column.name == name) else {
             let names: Vec<_> = self.columns.iter().map(|column| column.name).collect();
-            let text =
-                format!("--sort {order}: there is no such column; the columns are {}", names.join(", "));
+            let text = format!("--sort {order}: unknown column; the columns are {}", names.join(", "));
             return Err(Failure::new(Exit::Usage, text));
         };
         let compare = |a: &Row, b: &Row| -> Ordering { a.cells[at].key.cmp(&b.cells[at].key) };
@@ -236,10 +235,7 @@ mod tests {
         assert_eq!(order("name").unwrap(), ["c", "greenbank", "é"]);
         let unknown = order("cap").unwrap_err();
         assert_eq!(unknown.exit, Exit::Usage);
-        assert_eq!(
-            unknown.message,
-            "--sort cap: there is no such column; the columns are name, position, note"
-        );
+        assert_eq!(unknown.message, "--sort cap: unknown column; the columns are name, position, note");
         let mut kept = table();
         kept.keep(1, "-position").unwrap();
         assert_eq!(kept.rows.len(), 1);

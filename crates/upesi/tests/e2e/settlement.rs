@@ -166,12 +166,12 @@ fn wrong_numbers_and_names_are_refused() {
     world.trade();
     settlement(&world, &["run", "day-1", "--to", "recorded"]);
     for (arguments, expected) in [
-        (&["show", "7"][..], "there is no settlement 7"),
+        (&["show", "7"][..], "settlement 7 does not exist"),
         (&["show", "--window", "7"], "Window 7 does not exist"),
         (&["close", "7", "--reason", "x"], "Window 7 does not exist"),
-        (&["abort", "7", "--reason", "x"], "there is no settlement 7"),
+        (&["abort", "7", "--reason", "x"], "settlement 7 does not exist"),
         (&["create", "NOSUCH", "--window", "1", "--reason", "x"], "Settlement model not found: NOSUCH"),
-        (&["advance", "1", "--dfsp", "nobody", "--reason", "x"], "there is no participant nobody"),
+        (&["advance", "1", "--dfsp", "nobody", "--reason", "x"], "participant nobody does not exist"),
         (&["run", "day-2", "--window", "2"], "window 2 is open: close it first"),
     ] {
         let (code, error) = failure(&world, arguments);

@@ -55,7 +55,7 @@ const TABLE: &str = "
     login_wrong                           Name, password or code is wrong
     too_many_logins                       Too many attempts: try again in * s
     logins_busy                           Other logins are in progress: try again
-    enrolment_invalid                     There is no such enrolment, or it was used or expired
+    enrolment_invalid                     This enrolment does not exist, or was used, or has expired
     enrolment_code_wrong                  The code is wrong: check the clock of the device
     code_used                             The code was used before: wait for the next one
     session_missing                       The caller has not logged in with a password
@@ -72,8 +72,8 @@ const TABLE: &str = "
     checkpoints_off                       This hub does not sign checkpoints: admin.audit_key_file is not set
 
     reason_required                       A second person must approve this: say why (Upesi-Reason) in * characters
-    approval_not_found                    There is no approval *, or it ended long ago
-    approval_not_found                    There is no such approval, or it ended long ago
+    approval_not_found                    Approval * does not exist, or it ended long ago
+    approval_not_found                    This approval does not exist, or it ended long ago
     approval_ended                        The approval's state does not permit this: it is *
     approval_own                          Another operator must decide about your proposal; you may withdraw it
     approval_of_another                   Only the operator who proposed it may withdraw it
@@ -179,7 +179,7 @@ const TABLE: &str = "
     windows_not_applicable                Inapplicable windows *
     too_many_windows_of_settlement        A settlement has at most * windows
     too_many_settlements                  A hub has at most * settlements, with * accounts
-    fee_rule_not_found                    There is no such fee rule
+    fee_rule_not_found                    This fee rule does not exist
     fee_rule_exists                       A fee rule of that name exists
     fee_rule_invalid                      A fee is 0 to * millionths of the amount, *
     fee_rule_invalid                      A fee rule's name has 2 to 30 alphanumeric characters
@@ -187,15 +187,15 @@ const TABLE: &str = "
     fee_rule_times                        A fee rule must not begin in the past, and must end after its beginning
     too_many_fee_rules                    A hub has at most * fee rules, and * that have not ended
 
-    transfer_not_found                    There is no such transfer
-    transfer_not_found                    There is no transfer *
-    transaction_not_found                 There is no transfer *
+    transfer_not_found                    This transfer does not exist
+    transfer_not_found                    Transfer * does not exist
+    transaction_not_found                 Transfer * does not exist
     transfer_final                        The transfer is final in state *; only a reservation can be ended
     request_not_retained                  The journal does not store the bodies of rejected requests
     request_not_retained                  The journal no longer holds the request of this transfer
     quote_not_found                       The hub has no quote *
     quotes_off                            This hub does not store quotes, because quotes.persist is off
-    callback_not_found                    There is no undelivered callback with this key
+    callback_not_found                    No undelivered callback has this key
     nothing_parked                        None of these callbacks is parked
 
     party_not_found                       Party not found

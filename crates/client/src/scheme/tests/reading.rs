@@ -374,7 +374,7 @@ fn payers_that_would_owe_nothing_are_named() {
     let account = "{ net_debit_cap = 6000 }";
     let forex = format!("\n[[dfsp]]\nname = \"forex\"\naccounts.KES = {account}\naccounts.TZS = {account}\n");
     let other = format!("\n[[dfsp]]\nname = \"other\"\naccounts.TZS = {account}\n");
-    let note = "? fee rule WALLET charges nothing for what is paid in TZS by conversions of greenbank, without accounts in \
+    let note = "? fee rule WALLET charges nothing for payments in TZS by FX transfers of greenbank, without accounts in \
                 TZS\n";
     for (dfsps, payers, is_noted) in [
         (&forex, "[]", true),

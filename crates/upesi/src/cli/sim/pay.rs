@@ -177,7 +177,7 @@ fn order(reach: &Reach, dfsp: FspId, what: &str, body: &Value) -> Result<Bytes, 
     });
     match answer {
         Ok(answer) if answer.status == StatusCode::NOT_FOUND => {
-            Err(Failure::new(Exit::Usage, format!("there is no simulated DFSP {dfsp} at {url}")))
+            Err(Failure::new(Exit::Usage, format!("{url} has no simulated DFSP {dfsp}")))
         }
         Ok(answer) => Ok(answer.body),
         Err(error) => {
