@@ -452,7 +452,7 @@ fn add(object: &mut Map<String, Value>, fields: Vec<(&'static str, Shown<'_>)>) 
     }
 }
 
-/// Converts a value to JSON. Changes use names, so there are no numbers of participants, types, callbacks or causes.
+/// Converts a value to JSON. Changes use names, so they contain no numbers of participants, types, callbacks or causes.
 fn shown_value(shown: Shown<'_>) -> Value {
     match shown {
         Shown::Flag(flag) => flag.into(),

@@ -82,7 +82,7 @@ impl Call {
         }
     }
 
-    /// Performs an action on an object, without logging its entry; if the ledger rejects it, there is no entry.
+    /// Performs an action on an object, without logging its entry. An action that the ledger rejects has no entry.
     pub(crate) async fn try_act(
         &self,
         permission: Permission,

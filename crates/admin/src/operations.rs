@@ -111,7 +111,7 @@ struct ClockView {
     now: Instant,
     /// Jump of the wall clock relative to the hub's time; 0 if there was none.
     jump_ms: i64,
-    /// Time by which the journal is ahead of the hub's time; 0 if it is not.
+    /// Time by which the journal is ahead of the hub's time, or 0.
     journal_ahead_ms: i64,
     detail: Option<String>,
 }

@@ -196,7 +196,7 @@ pub(crate) async fn add_token(
     hand_out(&call, name, (token, secret), days * DAY_MS).await
 }
 
-/// Creates a token with which a user sets a password and a second factor, replacing earlier ones.
+/// Creates a token for an enrolment: a user sets a password and a second factor with it, replacing earlier ones.
 pub(crate) async fn add_enrolment(
     call: Call,
     Segments(name): Segments<String>,

@@ -401,7 +401,7 @@ fn validation(refusal: &AdminRefusal) -> Detail {
         R::TransferFinal { state } => {
             format!("The transfer is final in state {state}; only a reservation can be ended").into()
         }
-        // These have their own codes.
+        // Other functions define the texts of refusals with codes of their own.
         _ => "".into(),
     }
 }

@@ -421,7 +421,7 @@ pub(crate) async fn begin_enrolment(call: Call, body: JsonBody) -> Result<Respon
         is_good.then(|| (operator.name.clone(), credential.id))
     });
     let Some((operator, credential)) = found.await? else {
-        // There is no account yet, so only the address is delayed.
+        // The attempt has no account yet, so only the address is delayed.
         people.begin("", address, now).map_err(too_often)?;
         enrolment_failed(&call, "nobody", "no such enrolment").await;
         return Err(enrolment_refused());

@@ -246,7 +246,7 @@ mod tests {
         }
     }
 
-    /// The page may not ask anything of any other host, and the policy that holds it to that may not be loosened.
+    /// The page may only send requests to its own host, and the content policy that enforces this must stay strict.
     #[test]
     fn the_page_stays_at_home() {
         for surface in [Surface::Fspiop, Surface::Admin] {
@@ -268,7 +268,7 @@ mod tests {
         }
     }
 
-    /// The page takes the class by which the library and the page's own style are dark.
+    /// The page uses the class that makes the library's style and its own style dark.
     #[test]
     fn the_page_is_dark_where_the_reader_wants_it() {
         let text =
@@ -279,7 +279,7 @@ mod tests {
         assert!(text("/docs/swagger-ui-5.35.0.css").matches("html.dark-mode .swagger-ui").count() > 100);
     }
 
-    /// The library is what `VERSION.md` says it is, down to the byte, under the version in its names.
+    /// The library equals the description in `VERSION.md` byte for byte, under the version in its file names.
     #[test]
     fn the_library_is_as_published() {
         let notes = include_str!("../vendor/swagger-ui-dist/VERSION.md");

@@ -31,7 +31,7 @@ pub enum AdminError {
     /// The base URL is unusable.
     #[error("the admin API's address: {0}")]
     Url(#[from] UrlError),
-    /// There is no answer.
+    /// No answer was received.
     #[error("the hub's admin API does not respond: {source}")]
     Send {
         /// The method.

@@ -19,7 +19,7 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 /// when the time is over. A TLS error, such as a missing certificate, ends the wait immediately.
 ///
 /// # Errors
-/// 64 for a URL that cannot be called, 69 if there was no response in time, or if TLS fails.
+/// 64 for a URL that cannot be called, 69 if no response arrived in time, or if TLS fails.
 pub async fn await_hub(url: &str, tls: Option<&ClientTls>, wait: Duration) -> Outcome {
     await_port(url, tls, wait, |_| None).await
 }

@@ -21,7 +21,7 @@ pub enum Kept {
     NoRoom {
         /// Free space on the volume, including an existing reserve.
         free_bytes: u64,
-        /// Free space from which on the reserve is allocated.
+        /// Free space that is required before the reserve is allocated.
         needed_bytes: u64,
     },
 }

@@ -90,12 +90,12 @@ impl TrimReport {
 /// repeated.
 ///
 /// # Errors
-/// 66 if there is no data directory, 75 if a hub uses it, 65 if a start would fail, 73 if the target cannot be written,
-/// 74 if the disk fails.
+/// 66 if the data directory does not exist, 75 if a hub uses it, 65 if a start would fail, 73 if the target cannot be
+/// written, 74 if the disk fails.
 pub fn trim(arguments: &TrimArguments) -> Result<TrimReport, Failure> {
     let data = &arguments.data;
     let directory_failure = |error| Failure::new(directory_exit(&error), error);
-    // Opening for writing makes a directory where there is none.
+    // Opening for writing would create a missing directory.
     DataDirectory::open_for_reading(data).map_err(directory_failure)?;
     let mut directory = DataDirectory::open(data).map_err(directory_failure)?;
     let (mut released_bytes, mut held_up) = (0, None);

@@ -30,11 +30,11 @@ pub fn confirm(question: impl Display) -> io::Result<Option<bool>> {
     Ok(Some(["y", "yes"].contains(&&*line.trim().to_ascii_lowercase())))
 }
 
-/// A writer that escapes hidden characters but line breaks and tabs. Bytes that are not UTF-8 are replaced.
+/// A writer that escapes hidden characters except line breaks and tabs. Bytes that are not UTF-8 are replaced.
 #[derive(Debug)]
 pub struct Escaping<W: Write> {
     inner: W,
-    /// The beginning of a character or a line break whose end has not come yet.
+    /// The incomplete character or line break at the end of the previous write.
     beginning: Vec<u8>,
 }
 

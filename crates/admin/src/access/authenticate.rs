@@ -30,13 +30,13 @@ const REASON_HEADER: &str = "upesi-reason";
 const REASON_BYTES_MAX: usize = 512;
 /// Name in the audit trail of the user of a `upesi admin bootstrap` token, and its way of authentication.
 pub(crate) const BOOTSTRAP: &str = "bootstrap";
-/// The same for a token of `upesi admin break-glass`.
+/// Name and way of authentication of a `upesi admin break-glass` token.
 const BREAK_GLASS: &str = "break-glass";
 
 /// Rate limit of wrong credentials per address; further ones are delayed, then rejected.
 const WRONG_CREDENTIALS: PaceLimits = PaceLimits { rate: 2, burst: 20, wait_max: Duration::from_secs(2) };
 
-/// Error if a program tries to approve.
+/// The error for a program that tries to approve.
 const ONLY_PEOPLE: CannotApprove = CannotApprove {
     name: ErrorName::ApproverNotUser,
     text: "Only users may approve: log in (upesi admin login)",
@@ -69,7 +69,7 @@ pub struct AccessOptions {
 
 #[derive(Debug)]
 struct Inner {
-    /// `None` if there is no authentication and every caller may do everything.
+    /// `None` if the port has no authentication and every caller may do everything.
     required: Option<AccessOptions>,
     wrong: Pace,
     refusals: Refusals,

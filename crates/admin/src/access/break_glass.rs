@@ -54,7 +54,7 @@ pub enum BreakGlassError {
         /// Error of the system.
         source: io::Error,
     },
-    /// There is no code, it is another one, or it was already used.
+    /// The code is wrong or was already used, or no code exists.
     #[error("this code is not valid: it was used, or another code has been sealed")]
     Code,
 }
@@ -134,7 +134,7 @@ mod tests {
         let token = Token::received(&open_break_glass(data, &format!("{code}\n")).unwrap()).unwrap();
         assert!(is_break_glass_open(&file) && is_token_of(&file, &token));
         assert!(!is_token_of(&file, &Token::random().unwrap()));
-        // It is already used.
+        // The code is used up.
         assert!(matches!(open_break_glass(data, &code), Err(BreakGlassError::Code)));
         assert!(is_token_of(&file, &token));
         seal_break_glass(data).unwrap();

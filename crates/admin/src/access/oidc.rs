@@ -50,7 +50,7 @@ impl Issuer {
         self.config.label
     }
 
-    /// Its keys and tokens.
+    /// The provider's keys and tokens.
     pub const fn provider(&self) -> &Provider {
         &self.provider
     }

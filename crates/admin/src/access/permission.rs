@@ -37,7 +37,7 @@ permissions! {
     EndpointSet "endpoint.set";
     BindingAdd "binding.add";
     BindingRemove "binding.remove";
-    /// A key by which a participant signs.
+    /// Public keys for participants' signatures.
     JwsAdd "jws.add";
     JwsRevoke "jws.revoke";
     /// Block certificates, keys and participants, or lift a block.

@@ -21,7 +21,7 @@ use upesi_types::{Timestamp, hex, unhex};
 const KEY_FILE_BYTES_MAX: u64 = 16 * 1024;
 /// Interval of checkpoints in the log, if there are new entries.
 const LOG_INTERVAL: Duration = Duration::from_secs(3_600);
-/// First words of a checkpoint; the number is that of its format.
+/// First words of a checkpoint: its name, and the version of its format.
 const WORDS: [&str; 2] = ["upesi-audit-checkpoint", "1"];
 /// Prefix of the key in an X.509 public key of Ed25519 (RFC 8410).
 const SPKI_PREFIX: [u8; 12] = [0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00];

@@ -73,13 +73,13 @@ pub struct Dfsp {
     pub bindings: Option<Vec<Binding>>,
     /// Its signing key; `None` leaves its keys unchanged.
     pub signature_key: Option<SigningKey>,
-    /// Its accounts by currency.
+    /// The accounts by currency.
     pub accounts: BTreeMap<Currency, AccountTerms>,
     /// Endpoints by type.
     pub endpoints: BTreeMap<String, String>,
 }
 
-/// A public key by which a DFSP signs.
+/// A public key for a DFSP's signatures.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SigningKey {
     /// The key as in the file: PEM or a JSON Web Key.

@@ -102,7 +102,7 @@ impl<'t> Section<'t> {
         texts
     }
 
-    /// The entries of a table whose keys are names and whose values are tables. `None` if there is no such table.
+    /// The entries of a table whose keys are names and whose values are tables. `None` if the table does not exist.
     pub(super) fn tables(
         &mut self,
         key: &'static str,

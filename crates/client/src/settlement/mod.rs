@@ -95,7 +95,7 @@ pub enum Action {
 pub async fn run(options: &HubOptions, action: &Action, output: &mut (dyn Write + Send)) -> Outcome {
     let hub = Hub::connect(options).await?;
     let shown = hub.act(action).await.map_err(|error| match action {
-        // These actions have a goal, so steps before it are not repeated.
+        // These actions have a goal. A repeated call continues after the steps that were already made.
         Action::Run(_) | Action::Advance { goal: Some(_), .. } => error.into_failure_to_continue(),
         _ => error.into_failure(),
     })?;

@@ -21,15 +21,15 @@ pub struct ArchiveResult {
     pub compared: u64,
     /// Transfers in the archive.
     pub stored: u64,
-    /// The record up to which it is complete.
+    /// The archive is complete up to this record.
     pub watermark: u64,
-    /// Reason why it was not compared.
+    /// Reason why the archive was not compared.
     pub left_out: Option<String>,
 }
 
 pub(super) struct ArchiveComparison {
     archive: Option<Arc<FjallArchive>>,
-    /// Whether a start would find no archive.
+    /// Whether the data directory has no archive.
     is_absent: bool,
     result: ArchiveResult,
     /// Number of finished transfers of the journal that the archive must contain.
@@ -102,7 +102,7 @@ impl ArchiveComparison {
         self.compare_entry(finished_at, bulk.id.archive_key(), bulk, None, name, findings);
     }
 
-    /// `before` is the entry as an earlier version would have stored it, if that differs.
+    /// `before` is the entry in the form of an earlier version, if that differs.
     fn compare_entry<T: Stored>(
         &mut self,
         finished_at: u64,
@@ -178,7 +178,8 @@ impl ArchiveComparison {
         if let Err(error) = visited {
             findings.add(error.to_string());
         }
-        // An archive may contain entries above its watermark: those that were applied before a crash are applied again.
+        // An archive may contain entries above its watermark, because entries that were applied before a crash are
+        // applied again.
         if from_the_beginning && stored < self.expected {
             let expected = self.expected;
             findings.add(format!(

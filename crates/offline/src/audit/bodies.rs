@@ -1,4 +1,4 @@
-//! The contents of the requests behind the records, read by the auditor's own parser: it shares no code with the one
+//! The contents of the requests behind the records, read by the auditor's own parser. It shares no code with the parser
 //! that read them at their arrival.
 
 use serde_json::Value;

@@ -1,7 +1,7 @@
 //! The auditor's own books: sums of the recorded events, computed without the ledger's code.
 //!
-//! They are kept beside the ledger that replays the journal. A contradiction is found before the record is folded, so
-//! that an inconsistent journal causes a finding and not a crash.
+//! The books are kept beside the ledger that replays the journal. A contradiction is found before the record is folded,
+//! so that an inconsistent journal causes a finding and not a crash.
 
 mod actors;
 mod conversions;

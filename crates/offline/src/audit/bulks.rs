@@ -81,7 +81,7 @@ impl Live {
         self.items.iter().any(|item| is_sought(item.state))
     }
 
-    /// Whether a list of outcomes is the one that a party must receive at the end.
+    /// Whether a list of outcomes is correct for a party at the end.
     fn is_told(&self, reader: ParticipantId, told: &[(TransferId, ItemOutcome)]) -> bool {
         let is_known = |item: &&Item| reader == self.payer || item.state != State::Refused;
         let known: Vec<_> = self.items.iter().filter(is_known).collect();
@@ -228,7 +228,7 @@ impl BulkBooks {
         if bulk.expires_at < place.time {
             faults.push("is accepted although it expired");
         }
-        // Whether a proxy is active is checked for the items.
+        // The items' checks include whether a proxy is active.
         if ![live.payer, live.payee].iter().all(|party| scheme.is_active_itself(*party)) {
             faults.push("is accepted although a party is not active");
         }
@@ -331,8 +331,8 @@ fn bulk_answered(
     Ok(())
 }
 
-/// Checks that no item is open, and that the parties receive the outcomes: the payer of all items, the payee of those
-/// that it was sent.
+/// Checks that no item is open, and that the parties receive the outcomes: the payer of all items, the payee of the
+/// items that it was sent.
 fn bulk_ended(place: Place<'_>, id: BulkId, live: &Live, faults: &mut Vec<&'static str>) -> Finding {
     if live.has(|state| matches!(state, State::Waiting | State::Accepted)) {
         return Err(format!("bulk transfer {id} ends with items that are open"));

@@ -81,7 +81,7 @@ pub(super) fn judge_commit(
     if Sha256::digest(fulfilment).as_slice() != transfer.condition {
         find("is committed with a fulfilment that is not the condition's preimage".to_owned());
     }
-    // For an item the time of the answer is that of its bulk transfer, which is checked elsewhere.
+    // The time of an item's answer is the time of its bulk transfer's answer, which is checked elsewhere.
     if transfer.expires_at <= place.time && !is_item {
         find(format!("is committed although it expired at {}", transfer.expires_at));
     }

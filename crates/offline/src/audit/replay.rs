@@ -63,7 +63,7 @@ impl Replay {
         entered?;
         for event in &record.events {
             if let Event::FinishedRemoved { to_seq } = event {
-                // Before the ledger drops them.
+                // Compare the entries before the ledger drops them.
                 self.let_go(*to_seq, findings);
             }
             if let Some(id) = prepared_twice(&self.ledger, event) {
@@ -92,7 +92,7 @@ impl Replay {
             // The archive no longer has its finished transfers.
             self.let_go(seq, findings);
         } else if self.ledger.finished_len() > self.finished_kept + FINISHED_GROUP {
-            // Only complete older records, so that at least the necessary number remains.
+            // Remove only complete older records, so that at least the necessary number remains.
             let boundary = self.ledger.finished_seq(self.ledger.finished_len() - self.finished_kept - 1);
             self.let_go(boundary.saturating_sub(1), findings);
         }

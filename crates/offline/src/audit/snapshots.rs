@@ -75,7 +75,7 @@ impl Snapshots {
 /// Compares a replayed state with a snapshot; `Some` describes the difference.
 ///
 /// The number of finished transfers in a state depends on the progress of the archive at that moment, and not only on
-/// the journal. So those are compared one by one, and all other parts byte for byte.
+/// the journal. So these transfers are compared one by one, and all other parts byte for byte.
 pub(super) fn difference(replayed: &Ledger, mut snapshot: Ledger) -> Option<String> {
     let held: Vec<Transfer> = snapshot.drain_finished(u64::MAX).collect();
     let mut replayed = replayed.clone();

@@ -158,7 +158,7 @@ impl Manifest {
         file.sync_all()?;
         fs::rename(&unfinished, &path)?;
         durable::sync_directory(backup).inspect_err(|_| {
-            // It is unknown whether it would survive a power loss, so it must not be used after the failure.
+            // The file may be lost in a power failure, so it must not be used after an error.
             let _ = fs::remove_file(&path);
         })
     }

@@ -90,7 +90,7 @@ pub(super) fn read(path: &Path) -> Result<(Vec<Vec<String>>, String), Failure> {
     cells.map(|cells| (cells, digest)).map_err(|text| Failure::new(Exit::Data, format!("{shown}: {text}")))
 }
 
-/// The cells of a CSV file, including those of its empty lines.
+/// The cells of a CSV file. Empty lines count, too.
 pub(crate) fn cells_of_csv(bytes: &[u8]) -> Result<Vec<Vec<String>>, String> {
     if let Some(form) = OtherForm::of(bytes) {
         return Err(form.instead_of_csv());
