@@ -77,6 +77,6 @@ mod tests {
         assert_eq!((start.elapsed(), made.load(Ordering::Relaxed)), (Duration::from_secs(1), 2));
         tokio::time::advance(Duration::from_secs(5)).await;
         assert_eq!(text.text().await, "2");
-        assert_eq!(start.elapsed(), Duration::from_secs(6), "who asks rarely does not wait");
+        assert_eq!(start.elapsed(), Duration::from_secs(6), "a client that asks rarely does not wait");
     }
 }

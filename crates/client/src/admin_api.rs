@@ -546,9 +546,9 @@ mod tests {
                 error(
                     3200,
                     "of_a_later_version",
-                    "Generic ID not found - Participant 'nobody' does not exist",
+                    "Generic ID not found - Participant 'absent' does not exist",
                 ),
-                "Participant 'nobody' does not exist (3200)",
+                "Participant 'absent' does not exist (3200)",
             ),
             (
                 503,

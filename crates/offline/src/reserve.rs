@@ -117,8 +117,12 @@ mod tests {
         assert_eq!(bytes(data), BYTES);
         assert!(taken(data) >= BYTES, "its blocks are taken: {}", taken(data));
         let file = fs::metadata(data.join(FILE)).unwrap().ino();
-        assert_eq!(keep(data, BYTES, u64::MAX).unwrap(), Kept::Whole, "what is there needs no room");
-        assert_eq!(fs::metadata(data.join(FILE)).unwrap().ino(), file, "and is left alone");
+        assert_eq!(
+            keep(data, BYTES, u64::MAX).unwrap(),
+            Kept::Whole,
+            "an existing reserve needs no further space"
+        );
+        assert_eq!(fs::metadata(data.join(FILE)).unwrap().ino(), file, "and is not changed");
         assert_eq!(release(data).unwrap(), BYTES);
         assert_eq!(fs::read_dir(data).unwrap().count(), 0);
     }
@@ -134,10 +138,10 @@ mod tests {
         assert!(!data.join(FILE).exists(), "0 is none");
         keep(data, BYTES, 0).unwrap();
         let Kept::NoRoom { free_bytes, needed_bytes } = keep(data, 2 * BYTES, u64::MAX / 2).unwrap() else {
-            panic!("there is no such volume")
+            panic!("the volume cannot have this space")
         };
         assert_eq!(needed_bytes, u64::MAX / 2 + 4 * BYTES);
-        assert!(free_bytes > BYTES, "the present reserve counts as room: {free_bytes}");
+        assert!(free_bytes > BYTES, "the present reserve counts as free space: {free_bytes}");
         assert_eq!(bytes(data), BYTES, "the earlier one stays");
     }
 

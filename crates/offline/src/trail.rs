@@ -230,7 +230,7 @@ impl Verifier {
             if anchor.chain != trail.head {
                 let (count, name) = (trail.count, anchor.name);
                 self.breaks_at(format!(
-                    "entry {count} differs from that of {name}: the trail up to this entry was rewritten"
+                    "entry {count} differs from the entry of {name}: the trail up to this entry was rewritten"
                 ));
             }
         }

@@ -73,8 +73,8 @@ fn number(status: &str, name: &str) -> Option<u64> {
 
 // The allocator of every process that links this crate, and its statistics.
 //
-// The allocator is jemalloc instead of that of the C library. The threads of the engine and the journal free memory
-// that the ports' threads have allocated, and glibc then takes locks and searches
+// The allocator is jemalloc instead of the C library's. The threads of the engine and the journal free memory that
+// the ports' threads have allocated, and glibc then takes locks and searches
 // (docs/decisions/0011-profile-on-demand.md).
 
 #[cfg(feature = "jemalloc")]

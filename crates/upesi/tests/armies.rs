@@ -127,7 +127,8 @@ fn a_hub_that_gets_no_descriptor_waits_says_so_once_and_goes_on() {
     let world = World::new(directory.path());
     let mut hub = world.start();
     hub.serves();
-    // By then it has the descriptors for the work that it prepares after its start. An idle hub needs no more.
+    // By then the hub has the descriptors for the work that it prepares after its start. An idle hub needs no further
+    // ones.
     for log in ["journal", "store/journal"] {
         let prepared = directory.path().join(log).join("prepared.tmp");
         let begun = Instant::now();
@@ -143,7 +144,7 @@ fn a_hub_that_gets_no_descriptor_waits_says_so_once_and_goes_on() {
     assert!(before.unwrap().current > Some(open));
     let mut waiting = army(world.ports[0], 20);
     assert!(hub.logs(ACCEPT_FAILED));
-    // It tries again twenty times a second, and logs this every ten seconds.
+    // The hub tries again twenty times a second, and logs this every ten seconds.
     let begun = Instant::now();
     let metrics = Rlimit { current: Some(4_096), maximum: Some(4_096) };
     prlimit(Some(pid), Resource::Nofile, metrics).unwrap();

@@ -469,7 +469,7 @@ fn what_operators_change_is_logged_from_what_to_what() {
     assert_eq!(hub.stop(), 0);
 }
 
-/// What was changed, with the value before and after, if a line of the log reports an operator's change.
+/// The changed object, with the value before and after, if a line of the log reports an operator's change.
 fn change(line: &str) -> Option<(String, String, String)> {
     let event: serde_json::Value = serde_json::from_str(line).ok()?;
     let text = |key: &str| event[key].as_str().map(str::to_owned);
@@ -609,7 +609,8 @@ fn a_variable_that_sets_nothing_is_refused_by_every_command() {
         assert!(stderr(&output).contains(expected), "{arguments:?}: {}", stderr(&output));
     }
     assert!(!Path::new(data).exists());
-    // Variables of our tools, and those that a cluster sets for a service of our name, are not reported as mistakes.
+    // Variables of our tools, and variables that a cluster sets for a service named upesi, are not reported as
+    // mistakes.
     let command = &mut upesi(&["config"]);
     command.env("UPESI_COMMIT", "abc").env("UPESI_PORT", "tcp://10.0.0.1:4000");
     assert_eq!(code(&command.output().unwrap()), 0);

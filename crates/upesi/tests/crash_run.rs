@@ -1,10 +1,10 @@
 //! The crash run: repeated `kill -9` of the real binary, on one data directory under load.
 //!
 //! The moments are drawn from a seed, which is printed. `UPESI_CRASH_SEED` repeats a run's choices, `UPESI_CRASH_KILLS`
-//! sets the number of kills, and `UPESI_CRASH_BINARY` selects another binary than that of this build. The choices
-//! repeat, but the interleaving of processes does not.
+//! sets the number of kills, and `UPESI_CRASH_BINARY` selects another binary than this build's. The choices repeat, but
+//! the interleaving of processes does not.
 
-#![allow(clippy::print_stdout, reason = "the seed is for whoever reads the test's output")]
+#![allow(clippy::print_stdout, reason = "readers of the test's output need the seed")]
 
 mod support_crash;
 

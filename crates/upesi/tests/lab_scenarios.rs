@@ -402,7 +402,7 @@ fn a_breakpoint_is_searched_with_a_fresh_hub_for_every_probe() {
     }
 }
 
-/// A search among rates, none of which meets the targets.
+/// A search among rates that all miss the targets.
 const HOPELESS: &str =
     "[breakpoint]\nstart_per_s = 20\nprobes_max = 2\n[targets]\nthroughput_per_s = 100000\n";
 

@@ -512,7 +512,7 @@ fn steps(panel: &Table) -> Vec<Value> {
             _ if index == 0 => Value::Null,
             toml::Value::Integer(number) => (*number).into(),
             toml::Value::Float(number) => (*number).into(),
-            other => panic!("{other} is no threshold"),
+            other => panic!("{other} is not a threshold"),
         };
         json!({ "color": pair[1].as_str().unwrap(), "value": value })
     };

@@ -486,7 +486,7 @@ fn undelivered_callbacks_are_sent_again(scheme: &Scheme) {
     let nowhere = "https://127.0.0.1:1/transfers";
     scheme.shown(&[&["dfsp", "move", "greenbank", nowhere, "--from", url][..], &reason].concat());
     std::thread::scope(|threads| {
-        // It is answered when the callback finally arrives.
+        // The payment is answered when the callback finally arrives.
         threads.spawn(|| scheme.pay("2"));
         scheme.until("parked", || !scheme.shown(&["callback", "list", "--state", "parked"]).is_empty());
         let parked = scheme.shown_json(&["callback", "list", "--dfsp", "greenbank"]);

@@ -206,7 +206,7 @@ fn the_compose_file_sets_brokers_as_their_file_does() {
 
 #[test]
 fn systemd_finds_nothing_wrong_with_the_units() {
-    // At the installation paths there is no file yet.
+    // The binary is not installed at its path yet.
     verify("upesi.service", &read("packaging/upesi.service").replace(INSTALLED, BINARY));
     let kafka = "/opt/kafka/bin/kafka-server-start.sh";
     verify("kafka.service", &read("packaging/cluster/kafka.service").replace(kafka, BINARY));

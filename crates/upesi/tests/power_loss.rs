@@ -2,10 +2,10 @@
 //! archive and store has made durable is undone. The next start has all acknowledged transfers.
 //!
 //! Moments and losses are drawn from a seed, which is printed. `UPESI_POWER_SEED` repeats a run's choices,
-//! `UPESI_POWER_LIVES` sets the number of lives of each hub, and `UPESI_CRASH_BINARY` selects another binary than that
-//! of this build. The choices repeat, but the interleaving of processes does not.
+//! `UPESI_POWER_LIVES` sets the number of lives of each hub, and `UPESI_CRASH_BINARY` selects another binary than this
+//! build's. The choices repeat, but the interleaving of processes does not.
 
-#![allow(clippy::print_stdout, reason = "the seed is for whoever reads the test's output")]
+#![allow(clippy::print_stdout, reason = "readers of the test's output need the seed")]
 
 mod support_crash;
 mod support_power;
@@ -149,7 +149,7 @@ enum Kind {
     Leaving,
 }
 
-/// Lives under load, each of which ends with a kill and usually a power loss. If transfers are removed, days pass.
+/// Lives under load. Each life ends with a kill and usually a power loss. If transfers are removed, days pass.
 fn live(
     repeat: &Repeat,
     (world, load): (&mut World, &Load),

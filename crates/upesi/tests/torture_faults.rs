@@ -156,7 +156,7 @@ fn a_disk_that_lies_about_its_syncs_is_found_out() {
     let accepted = scene.load.accepted();
     hub.kill();
     assert!(scene.shim.met() > 0, "no call met it");
-    // A journal whose segments are no longer consecutive cannot be read, which also detects the loss.
+    // A journal with a gap between its segments cannot be read, which also detects the loss.
     let known = std::panic::catch_unwind(|| verdict::outcomes(&scene.world.data)).unwrap_or_default();
     let lost = accepted.iter().filter(|transfer| !known.contains_key(&transfer.id)).count();
     assert!(lost > 0, "of {} accepted transfers none is missing", accepted.len());
@@ -190,7 +190,7 @@ fn is_registered(scene: &Scene, number: &str) -> bool {
     String::from_utf8_lossy(&found).contains("dfsp-1")
 }
 
-/// The store's journal cannot be synced: registrations are no longer accepted, registered parties are found, and
+/// The store's journal cannot be synced: the hub stops accepting registrations, registered parties are found, and
 /// payments continue.
 #[test]
 fn a_store_that_cannot_sync_takes_no_more_parties_and_payments_go_on() {
@@ -222,7 +222,7 @@ fn a_store_that_cannot_sync_takes_no_more_parties_and_payments_go_on() {
     scene.judge_running(hub);
 }
 
-/// There is no space for the archive and the snapshots, but for the journal: payments continue.
+/// The archive and the snapshots have no space, but the journal has some: payments continue.
 #[test]
 fn without_room_for_snapshots_the_hub_goes_on() {
     let Some(mut scene) = Scene::new(13) else { return };

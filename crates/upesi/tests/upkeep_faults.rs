@@ -210,7 +210,7 @@ fn transfers_stay_until_their_export_is_durable() {
     let export = scene.path("kept/export");
     let world = World { log: Some(scene.path("hub.log")), ..World::new(&scene.data) };
     let archive = scene.data.join("archive");
-    // They are old enough, and stay until their window is settled.
+    // The transfers are old enough to be removed, but stay until their window is settled.
     let mut hub = Hub::spawn(keeping(&world, &export), world.log.clone());
     hub.serves();
     assert!(says(&mut hub, "old transfers are retained"));
@@ -290,7 +290,7 @@ fn a_backup_that_failed_is_none_and_the_next_one_is_whole() {
     }
 }
 
-/// The last sync makes the manifest's name durable. The test finds it by bisection.
+/// The last sync makes the manifest's name durable. The test finds this sync by bisection.
 #[test]
 fn a_backup_of_which_any_sync_failed_is_none() {
     const MORE_THAN_THERE_ARE: u64 = 256;

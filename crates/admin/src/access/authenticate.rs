@@ -126,8 +126,8 @@ impl Access {
         self.0.rejected.count(kind);
     }
 
-    /// Whether a caller needs no approval, whatever the policy. Write access to the data directory already gives
-    /// control of the hub.
+    /// Whether a caller needs no approval, whatever the policy: a user who can write to the data directory controls the
+    /// hub anyway.
     pub(crate) fn acts_alone(&self, caller: &Caller) -> bool {
         self.0.required.as_ref().is_none_or(|options| !options.is_by_two)
             || &*caller.known_by == BOOTSTRAP

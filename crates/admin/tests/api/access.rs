@@ -66,7 +66,7 @@ async fn callers_without_a_right_credential_reach_only_what_is_open() {
         }
     }
     assert!(refused > 70, "{refused}");
-    // The only records are those of rejections: a limited number, for wrong credentials.
+    // Only some of the rejections of wrong credentials are recorded, and no other records are written.
     let (seq, kept) = (last_seq(&hub).await, trail(&hub).await);
     assert!(seq - before <= 40, "{before} {seq} {kept}");
     assert_eq!(expect(&hub, &admin, "GET", "/self", "", 200).await["operator"], "iam");
@@ -98,7 +98,7 @@ async fn every_role_does_its_own_operations_and_no_others() {
     assert!(counts.iter().all(|count| *count > 100), "{counts:?}");
 }
 
-/// An operation with several permissions checks the one that the request needs.
+/// If an operation has several permissions, the request decides which one is needed.
 #[tokio::test]
 async fn what_is_asked_decides_which_permission_is_needed() {
     let (hub, admin) = with_admin().await;
@@ -223,7 +223,7 @@ async fn refusals_are_kept_up_to_a_bound() {
     assert!((30..60).contains(&kept), "{kept}");
 }
 
-/// Operators that are set through the engine, as in a restored journal, are equivalent to those of the API.
+/// Operators that are set through the engine, as in a restored journal, are equivalent to operators of the API.
 #[tokio::test]
 async fn the_bootstrap_token_makes_operators_and_nothing_else() {
     let hub = guarded();
@@ -240,7 +240,7 @@ async fn the_bootstrap_token_makes_operators_and_nothing_else() {
     hub.handle.submit(command, Payload::default()).await.unwrap();
     let made = expect(&hub, &bootstrap, "POST", "/operators/reader/tokens", "{}", 201).await;
     expect(&hub, made["token"].as_str().unwrap(), "GET", "/participants", "", 200).await;
-    // It makes one token. A user who can write to the data directory can make a new one.
+    // The bootstrap token makes one token. A user who can write to the data directory can make a new one.
     assert_eq!(call(&hub, &bootstrap, "GET", "/self", "").await.0, 401);
     let again = make_bootstrap(hub.directory.path()).unwrap();
     assert_eq!(call(&hub, &again, "GET", "/self", "").await.0, 200);
@@ -322,7 +322,7 @@ async fn without_a_key_nothing_is_signed() {
 
 // Break-glass: permissions of the token of a sealed code.
 
-/// Its permissions apart from reading. For operators it has only the one change below.
+/// The token's permissions apart from reading. For operators it permits only the one change below.
 const DOES: [&str; 9] = [
     "participant.disable",
     "account.disable",
@@ -369,7 +369,7 @@ async fn it_stops_harm_and_does_nothing_else() {
             path.replace_range(from..=to, "1");
         }
         let (status, body) = call(&hub, &token, operation.method.as_str(), &path, "{}").await;
-        // For operators it makes only one change, depending on the request; see below.
+        // For operators the token permits only one change, depending on the request; see below.
         if status == 403 && operation.permissions == ["iam.user"] {
             assert!(body.contains("break-glass"), "{operation:?}: {body}");
             continue;
@@ -378,7 +378,7 @@ async fn it_stops_harm_and_does_nothing_else() {
         refused += usize::from(status == 403);
     }
     assert!(refused > 25, "{refused}");
-    // It approves nothing, and activates no DFSP.
+    // The token cannot approve, or activate a DFSP.
     let path = format!("/approvals/{}/approve", waiting["approvalId"]);
     assert_eq!(call(&hub, &token, "POST", &path, "{}").await.0, 403);
     let security = approved_service(&hub, (&ines, &ivan), "approver", &["operations-approver"]).await;
@@ -393,7 +393,7 @@ async fn it_stops_harm_and_does_nothing_else() {
     assert!(data.join(BREAK_GLASS_FILE).exists());
 }
 
-/// It activates an inactive administrator again, and nothing else.
+/// The token activates an inactive administrator again, and permits no other change of operators.
 async fn operators_it_lets_in(hub: &common::Hub, token: &str, ines: &str, ivan: &str) {
     let off = r#"{"isActive":false}"#;
     let waiting = expect_because(hub, ines, "PUT", "/operators/ivan", off, 202).await;
@@ -417,7 +417,7 @@ async fn operators_it_lets_in(hub: &common::Hub, token: &str, ines: &str, ivan: 
     assert_eq!(call(hub, ivan, "GET", "/self", "").await.0, 200);
 }
 
-/// Its use is in the trail before any action, and all its actions have the area `emergency`.
+/// The token's use is in the trail before any action, and all its actions have the area `emergency`.
 #[tokio::test]
 async fn all_that_it_does_is_in_the_trail() {
     let (hub, ines, ivan) = with_approvals().await;

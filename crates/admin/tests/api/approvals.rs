@@ -136,7 +136,7 @@ async fn what_must_not_be_approved_is_refused() {
         "{body}"
     );
 
-    // It has expired.
+    // The approval has expired.
     let waiting = scheme.propose_cap(3_000).await;
     hub.clock.advance(24 * HOUR_MS + 1);
     let (status, body) = scheme.decide(&scheme.approver, &waiting, "approve", "{}").await;
@@ -157,7 +157,7 @@ async fn what_must_not_be_approved_is_refused() {
     assert_eq!(cap[0]["limit"]["value"], 10);
 }
 
-/// If several operators approve it at once, it is made once.
+/// If several operators approve a proposal at once, the change is made once.
 #[tokio::test]
 async fn approved_twice_at_once_it_is_made_once() {
     let scheme = Scheme::start().await;

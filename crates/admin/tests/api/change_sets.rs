@@ -226,7 +226,7 @@ async fn a_mistake_in_a_set_names_the_change() {
     assert_eq!(page["totals"]["pending"], 0, "{page}");
 }
 
-/// If no change needs a second operator, there is no proposal, and the operator makes the changes itself.
+/// A set that needs no second operator is not proposed, and the operator makes the changes itself.
 #[tokio::test]
 async fn a_set_that_needs_nobody_is_not_proposed() {
     let scheme = Scheme::start().await;

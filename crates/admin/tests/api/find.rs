@@ -119,8 +119,8 @@ async fn a_page_shows_transfers_as_one_by_one() {
     }
 }
 
-/// After a restart, finished transfers are only in the archive. A search that is running while transfers end finds all
-/// of them.
+/// After a restart, finished transfers are only in the archive. A search that runs while transfers end finds all of
+/// them.
 #[tokio::test]
 async fn what_moves_on_while_a_search_goes_on_is_found() {
     let (hub, deals) = busy().await;
@@ -155,7 +155,7 @@ async fn searches_that_make_no_sense_are_refused() {
         ("amount=x", 3101, "\"amount\" must be a number in plain decimal digits".to_owned()),
         ("cursor=z", 3101, "\"cursor\" must be the \"next\" of a page".to_owned()),
         ("payr=green", 3101, "\"payr\" is not allowed".to_owned()),
-        ("fsp=nobody", 3200, "Participant 'nobody' does not exist".to_owned()),
+        ("fsp=absent", 3200, "Participant 'absent' does not exist".to_owned()),
     ] {
         let refused = hub.expect("GET", &format!("/transfers?{query}"), "", 400).await;
         let description = upesi_types::ErrorCode::from_number(code).unwrap().describe(&detail);

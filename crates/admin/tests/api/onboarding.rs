@@ -359,7 +359,7 @@ async fn what_the_cover_does_not_allow_is_taken_and_recorded_as_refused() {
     let hub = Hub::with_dfsps(&["green", "blue"]).await;
     let out = |number, amount| funds(&id(number).to_string(), "recordFundsOutPrepareReserve", amount);
     hub.submit(prepare(id(50), "green", "blue", "600"), "").await;
-    // The cover is 5000, of which the position needs 600.
+    // The cover is 5000; the position needs 600 of it.
     for (number, amount, state) in [
         (1, "5000.0001", "ABORTED_REJECTED"),
         (2, "4400.0001", "ABORTED_REJECTED"),

@@ -424,7 +424,7 @@ async fn pending_callbacks_show_their_attempts_and_why_the_last_failed() {
 #[tokio::test]
 async fn callbacks_are_asked_for_in_the_right_form() {
     let hub = Hub::with_dfsps(&["green"]).await;
-    let unknown = "Generic ID not found - Participant 'nobody' does not exist";
+    let unknown = "Generic ID not found - Participant 'absent' does not exist";
     let not_parked = "Generic ID not found - None of these callbacks is parked";
     let gone = "Generic ID not found - No undelivered callback has this key";
     for (method, path, body, code, sentence) in [
@@ -456,7 +456,7 @@ async fn callbacks_are_asked_for_in_the_right_form() {
             3101,
             r#"Malformed syntax - \"after\" must be the key of a callback"#,
         ),
-        ("GET", "/callbacks?fsp=nobody", "", 3200, unknown),
+        ("GET", "/callbacks?fsp=absent", "", 3200, unknown),
         ("GET", "/callbacks/x", "", 3200, gone),
         ("GET", "/callbacks/1-1-0", "", 3200, gone),
         ("POST", "/callbacks/redeliver", r#"{"keys":["1-1-0"]}"#, 3200, not_parked),
@@ -475,7 +475,7 @@ async fn callbacks_are_asked_for_in_the_right_form() {
             3101,
             r#"Malformed syntax - \"all\" must be true, or \"keys\" must be given"#,
         ),
-        ("POST", "/callbacks/redeliver", r#"{"all":true,"fsp":"nobody"}"#, 3200, unknown),
+        ("POST", "/callbacks/redeliver", r#"{"all":true,"fsp":"absent"}"#, 3200, unknown),
         (
             "POST",
             "/callbacks/redeliver",

@@ -12,7 +12,7 @@ use upesi_http::{Server, Workers};
 use crate::common::people::send;
 use crate::common::{Hub, Settings};
 
-/// More than the saved-up requests of an address, by those of one second.
+/// More requests than an address may send at once and in the second after that.
 const REQUESTS: usize = 200;
 /// Minimum duration of these requests.
 const TIME_MIN: Duration = Duration::from_millis(900);

@@ -150,7 +150,7 @@ async fn an_enrolment_is_used_once_and_in_time() {
     let (hub, admin) = with_admin().await;
     expect(&hub, &admin, "POST", "/operators", r#"{"name":"amina","roles":["viewer"]}"#, 201).await;
     let token = invited(&hub, &admin, "amina").await;
-    // It opens nothing else.
+    // The enrolment token permits nothing else.
     assert_eq!(status_of(&hub, &token).await, 401);
     for password in ["eleven char", ""] {
         assert_eq!(ask(&hub, "/enrolments", json!({"token": token, "password": password})).await.0, 400);
@@ -165,7 +165,7 @@ async fn an_enrolment_is_used_once_and_in_time() {
     let code = device.next_code(&hub);
     let wrong = device.code_at(hub.clock.now().as_ms() + 10 * MINUTE_MS);
     assert_eq!(ask(&hub, "/enrolments/confirm", json!({"token": token, "code": wrong})).await.0, 401);
-    // Without a valid code there is no login.
+    // A login needs a valid code.
     assert_eq!(log_in(&hub, "amina", PASSWORD, &code).await.0, 401);
     assert_eq!(ask(&hub, "/enrolments/confirm", json!({"token": token, "code": code})).await.0, 201);
     for path in ["/enrolments", "/enrolments/confirm"] {
@@ -229,7 +229,7 @@ async fn a_session_ends_with_time_its_operator_or_its_password() {
     };
     change("/operators/amina", "PUT", r#"{"roles":["auditor"]}"#).await;
     change("/operators/amina", "PUT", r#"{"isActive":false}"#).await;
-    // It does not become valid again with the operator.
+    // The session stays ended when the operator is active again.
     expect(&hub, &admin, "PUT", "/operators/amina", r#"{"isActive":true}"#, 200).await;
     let listed = expect(&hub, &admin, "GET", "/sessions", "", 200).await;
     assert_eq!(listed, json!([]));

@@ -322,7 +322,7 @@ async fn answers_say_how_old_they_are_and_changes_name_the_leader() {
     for header in ["upesi-age-ms: 412", "upesi-record: 90", "upesi-leader: 2"] {
         assert!(told.contains(header), "{header} is not in {told}");
     }
-    // It has read nothing yet, so it cannot answer.
+    // The follower has read nothing yet, so it cannot answer.
     *at.lock().unwrap() = Followed::default();
     let nothing = "Service currently unavailable - This node has not read the log yet";
     assert_eq!(hub.call("GET", "/participants", "").await, (503, refusal(2003, nothing)));

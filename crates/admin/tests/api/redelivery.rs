@@ -15,7 +15,7 @@ use upesi_testsupport::held::HeldEngine;
 
 use crate::common::{Hub, Settings, id, name, prepare, refusal};
 
-/// More than two commands take.
+/// More callbacks than two commands redeliver.
 const COUNT: usize = 20_500;
 const AT_ONCE: usize = 10_000;
 /// A batch above this size has a redelivery. Batches of prepares and parked callbacks end at 16 KiB.
@@ -130,7 +130,7 @@ async fn redeliver(hub: &Hub, body: &str) -> String {
     hub.expect("POST", "/callbacks/redeliver", body, 202).await
 }
 
-/// More than one command takes. Each is counted once, and none is left.
+/// One command is not enough. Each callback is counted once, and none is left.
 #[tokio::test]
 async fn all_parked_callbacks_are_tried_again_however_many() {
     let (hub, _) = with_parked().await;

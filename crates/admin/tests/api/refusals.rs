@@ -1,10 +1,10 @@
-//! Every refusal of the operator's API: status, code and sentence; and nothing is changed by any of them.
+//! Every rejection of the operators' API: status, code and text. No rejected request changes anything.
 
 use crate::common::{Hub, MODEL, funds, funds_in, id, refusal};
 use upesi_ledger::{AdminCommand, Command, Limits};
 use upesi_types::ErrorCode;
 
-/// Longest description, in characters.
+/// Maximum length of a description, in characters.
 const DESCRIPTION_CHARS_MAX: usize = 4_096;
 
 /// Runs a table whose rows are `METHOD path [body] => code detail`. Every answer has status 400.
@@ -27,7 +27,7 @@ async fn check(hub: &Hub, table: &str) {
         let description = code.describe_within(detail, DESCRIPTION_CHARS_MAX).replace('"', "\\\"");
         let (status, answer) = hub.call(method, path, body).await;
         let expected = refusal(code.number(), &description);
-        // A row has the beginning of a long list only.
+        // A row has only the beginning of a long list.
         let is_list_cut = detail.contains("must be one of [") && !detail.ends_with(']');
         let (beginning, end) = expected.split_at(expected.rfind(r#"","errorName""#).unwrap());
         let is_list = is_list_cut && answer.starts_with(beginning) && answer.ends_with(end);
@@ -37,7 +37,7 @@ async fn check(hub: &Hub, table: &str) {
     assert_eq!(state().await, before);
 }
 
-/// Turns rows `METHOD path from~to => code detail` into rows with a body: the good one with one thing replaced.
+/// Turns rows `METHOD path from~to => code detail` into rows with a body: the valid body with one part replaced.
 fn vary(good: &str, table: &str) -> String {
     let mut rows = String::new();
     for row in table.lines().map(str::trim).filter(|row| !row.is_empty()) {
@@ -219,14 +219,14 @@ async fn first_steps_of_funds() {
     let table = table.replace("@fresh", &fresh).replace("@known", &known).replace("@currency", currencies);
     check(&hub, &vary(&good, &table)).await;
 
-    // The very same body for another account is no resend.
+    // The same body for another account is not a repetition.
     let body = funds_in(&known, "5000");
     hub.expect("POST", "/participants/green/accounts/4", &body, 202).await;
     let refused = hub.expect("POST", "/participants/blue/accounts/6", &body, 400).await;
     let text = "Modified request - transferId was used for another movement of funds";
     assert_eq!(refused, refusal(3106, text));
 
-    // Suspension stops payments, and not what settles earlier ones.
+    // A suspension stops payments, but not the funds movements that settle earlier ones.
     hub.expect("PUT", "/participants/green", r#"{"isActive":false}"#, 200).await;
     hub.expect("POST", "/participants/green/accounts/4", &good, 202).await;
 }
@@ -285,7 +285,7 @@ async fn a_withdrawal_that_expired_is_not_paid() {
     let hub = Hub::with_dfsps(&["green"]).await;
     let body = funds(&id(1).to_string(), "recordFundsOutPrepareReserve", "10");
     hub.expect("POST", "/participants/green/accounts/4", &body, 202).await;
-    // Five days and a millisecond; nobody has looked at deadlines since.
+    // Five days and a millisecond later. No deadline was checked in between.
     hub.clock.advance(432_000_001);
     let path = format!("/participants/green/accounts/4/transfers/{}", id(1));
     let commit = r#"{"action":"recordFundsOutCommit","reason":"paid"}"#;
@@ -415,7 +415,7 @@ async fn blocks_and_revoked_keys_have_limits() {
         hub.expect("POST", "/blocks", &block(digit), 201).await;
     }
     check(&hub, &format!("POST /blocks {} => 3100 A hub has at most 10000 blocks", block("c"))).await;
-    // What is blocked stays, and one that is lifted makes room.
+    // An existing block is not counted twice, and a lifted block leaves space for another one.
     hub.expect("POST", "/blocks", &block("a"), 201).await;
     let lift = format!("/blocks?kind=spki-sha256&value={}", "a".repeat(64));
     hub.expect("DELETE", &lift, "", 204).await;
@@ -436,7 +436,7 @@ async fn blocks_and_revoked_keys_have_limits() {
     let path = add("green").await;
     let text = "At most 1000 revoked keys of a participant are retained";
     check(&hub, &format!("DELETE {path} => 3100 {text}")).await;
-    // It counts still, and those of others are counted apart.
+    // The key is still in use, and each participant has a limit of its own.
     let keys = hub.get("/participants/green/signatureKeys").await;
     assert!(keys.contains(r#""state":"current""#), "{keys}");
     hub.submit(Command::Admin(revoke("blue", [3; 32])), "").await;

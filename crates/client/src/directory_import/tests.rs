@@ -198,7 +198,7 @@ async fn what_cannot_be_imported_ends_with_its_code() {
         assert_eq!(run(&options).await.2, expected, "{options:?}");
     }
     hub.stop().await;
-    assert_eq!(run(&good).await.2, Exit::Unavailable, "nobody answers there any more");
+    assert_eq!(run(&good).await.2, Exit::Unavailable, "the hub no longer answers there");
 }
 
 #[test]

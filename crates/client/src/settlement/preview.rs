@@ -29,7 +29,7 @@ impl Job {
             return Ok(());
         }
         let text = format!(
-            "{} contains another day than that of window {}, which opened at {}",
+            "{} contains another day than window {}, which opened at {}",
             self.name,
             window.id,
             hub.zone.show_text(&window.created_date)

@@ -122,9 +122,7 @@ pub fn audit(options: &AuditOptions) -> Result<AuditReport, Failure> {
     let journal = if is_live.is_some() { JournalState::InUse } else { verify(&disk, &mut findings)? };
     let mut snapshots = Snapshots::read(&disk, &mut findings)?;
     let (ledger, started_from) = starting_state(first_seq, &mut snapshots).unwrap_or_else(|| {
-        findings.add(format!(
-            "the journal begins with record {first_seq}, but there is no valid snapshot that leads up to it"
-        ));
+        findings.add(format!("the journal begins with record {first_seq}, but no valid snapshot reaches it"));
         (Ledger::new(LedgerConfig::default()), None)
     });
     let archive = ArchiveComparison::open_unless(left_out, &options.directory, &mut findings);

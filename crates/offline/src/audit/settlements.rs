@@ -239,7 +239,7 @@ impl SettlementBooks {
         };
         if carried_in != of(|item| item.carried_in.units()) {
             return Err(format!(
-                "settlement {id} carries in remainders that differ from those of earlier settlements"
+                "settlement {id} carries in remainders that differ from the remainders of earlier settlements"
             ));
         }
         let carried_over = of(|item| item.carried_over.units());

@@ -183,7 +183,7 @@ const CASES: &[Case] = &[
         ],
     ),
     (
-        "a wrong fulfilment and nobody told",
+        "a wrong fulfilment, and no party notified",
         |_| only(vec![committed(id(3), [8; 32])]),
         &[
             "record 14: transfer 00000000-0000-4000-8000-000000000003 is committed with a fulfilment that is not the condition's preimage",
@@ -263,7 +263,7 @@ const CASES: &[Case] = &[
         &["record 14: account 8 follows account 6; the records after it were not replayed"],
     ),
     (
-        "a callback delivered that nobody owes",
+        "a callback delivered that is not owed",
         |journal| {
             let target = journal.ledger.participant_id(&fsp("greenbank")).unwrap();
             only(vec![Event::CallbacksDelivered(vec![CallbackKey { target, seq: 10, index: 0 }])])
@@ -438,7 +438,7 @@ fn a_flipped_bit_in_a_segment_before_the_replay_is_found() {
     // In the body of the first frame, after the segment's header.
     let report = flipped(&mut journal, &early, 512 + 100, 512);
     assert!(report.findings[0].contains("the checksum does not match"), "{:?}", report.findings);
-    assert_eq!(report.findings_total, 1, "the same damage is told once: {:?}", report.findings);
+    assert_eq!(report.findings_total, 1, "the same damage is reported once: {:?}", report.findings);
     assert_eq!(report.last_seq, journal.ledger.last_seq(), "the rest is replayed all the same");
 }
 
@@ -481,11 +481,7 @@ fn without_its_first_segments_a_journal_is_replayed_from_a_snapshot() {
     upesi_journal::delete_segments_below(&*journal.disk(), early.last_seq()).unwrap();
     let report = audited(&mut journal);
     assert_eq!(report.findings.len(), 1);
-    assert!(
-        report.findings[0].ends_with("but there is no valid snapshot that leads up to it"),
-        "{:?}",
-        report.findings
-    );
+    assert!(report.findings[0].ends_with("but no valid snapshot reaches it"), "{:?}", report.findings);
 }
 
 #[test]

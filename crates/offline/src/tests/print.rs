@@ -118,7 +118,7 @@ fn records_are_found_by_transfer_participant_and_time() {
         options.filter = Filter { fsp: blue, ..none.clone() };
         options.limit = Some(2);
     });
-    assert_eq!(text.lines().count(), 2, "what is printed counts");
+    assert_eq!(text.lines().count(), 2, "printed records count");
 }
 
 #[test]

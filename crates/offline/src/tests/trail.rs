@@ -184,7 +184,7 @@ fn changed(change: impl FnOnce(&mut Vec<Event>)) -> Vec<String> {
 fn entry(events: &mut [Event]) -> &mut AuditEntry {
     match events.last_mut() {
         Some(Event::OperatorActed(entry)) => entry,
-        other => panic!("{other:?} is no entry"),
+        other => panic!("{other:?} is not an entry"),
     }
 }
 
@@ -201,7 +201,7 @@ fn a_changed_entry_of_the_audit_trail_is_found() {
         // The effect, with the unchanged entry.
         |events| match &mut events[0] {
             Event::OperatorSet { roles, .. } => *roles = [Role::Treasury].into_iter().collect(),
-            other => panic!("{other:?} is no operator"),
+            other => panic!("{other:?} is not an operator"),
         },
         |events| {
             events.insert(0, events[0].clone());
@@ -305,7 +305,7 @@ fn a_break_of_the_chain_is_named_and_ends_with_65() {
         (
             |events| match &mut events[0] {
                 Event::OperatorSet { roles, .. } => *roles = [Role::Treasury].into_iter().collect(),
-                other => panic!("{other:?} is no operator"),
+                other => panic!("{other:?} is not an operator"),
             },
             "entry 2 does not follow from the entry before it and from its own record",
         ),
@@ -406,7 +406,7 @@ fn checkpoints_find_a_trail_that_was_written_anew_or_cut_off() {
     }
     assert_eq!(printed(&options(&anew)).2, None);
     let message = keys.check(&anew, &made).1.unwrap();
-    assert!(message.contains("entry 4 differs from that of the checkpoint of 2031-04-01"), "{message}");
+    assert!(message.contains("entry 4 differs from the entry of the checkpoint of 2031-04-01"), "{message}");
 
     let mut short = TestJournal::onboarded();
     short.command(&operator("first", Role::Viewer), Payload::default());

@@ -63,7 +63,7 @@ fn an_export_is_verified_by_itself_and_the_checkpoints() {
     );
 }
 
-/// Every member of every row, except the number of the record, of which only the order is known.
+/// Every member of every row is changed, except the number of the record: only its order is verified.
 #[test]
 fn an_edited_row_is_named() {
     let export = Export::new();
@@ -115,7 +115,7 @@ fn rows_that_are_missing_moved_added_or_cut_off_are_named() {
     assert!(export.verify_text(&short, 1, false).is_ok());
 }
 
-/// Later exports lack removed entries. The user who verifies one names its first entry.
+/// Later exports lack removed entries. The verifying user states the number of the first entry.
 #[test]
 fn an_export_of_a_later_part_begins_where_it_is_said_to() {
     let export = Export::new();

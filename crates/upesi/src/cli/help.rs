@@ -67,7 +67,7 @@ pub enum HelpTopic {
 /// Prints the manual of a command, or a topic.
 ///
 /// # Errors
-/// 64 if there is no such command, and the errors of the topic.
+/// 64 if the command does not exist, and the errors of the topic.
 pub fn run(arguments: &HelpArguments) -> Outcome {
     match &arguments.topic {
         Some(HelpTopic::ExitCodes) => write_out(&Exit::reference()),

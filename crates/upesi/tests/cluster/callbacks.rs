@@ -36,7 +36,7 @@ pub fn shared_by(world: &World, count: u64) {
     wait_until(&format!("{count} nodes deliver"), || metric(world, COURIERS) == count);
 }
 
-/// The DFSPs to which a node has delivered.
+/// The DFSPs that have received callbacks from a node.
 fn delivered_by(world: &World) -> BTreeSet<String> {
     let text = metrics(world);
     let lines = text.lines().filter_map(|line| line.strip_prefix("upesi_lane_delivered_total{fsp=\""));

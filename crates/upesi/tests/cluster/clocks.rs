@@ -20,7 +20,7 @@ use crate::support_crash::{compile, verdict};
 use crate::{TRANSFERS, answer, asked, follows, makes_topic, metrics, node, stops};
 
 const HOUR_S: &str = "3600";
-/// Less than the time by which the nodes' certificates become valid before they are issued.
+/// The nodes' certificates become valid some time before they are issued. This is less than that time.
 const BEHIND_S: i64 = 240;
 
 #[test]

@@ -1,11 +1,11 @@
-//! Two nodes of a cluster on a real broker, under load. The leader is killed, stopped in order or told to hand over,
-//! several times. The other node takes over, and no acknowledged transfer is lost.
+//! Two nodes of a cluster on a real broker, under load. Several times, the leader is killed, stopped in order or
+//! ordered to hand over. The other node takes over, and no acknowledged transfer is lost.
 //!
 //! Both nodes have the same ports, like a service with one address: a node listens only while it is the leader.
 //! `UPESI_CLUSTER_TAKE_OVERS` sets the number of changes of the leader. `UPESI_CRASH_SEED` repeats the amounts and
 //! parties.
 
-#![allow(clippy::print_stdout, reason = "the seed is for whoever reads the test's output")]
+#![allow(clippy::print_stdout, reason = "readers of the test's output need the seed")]
 
 mod brokers;
 mod callbacks;

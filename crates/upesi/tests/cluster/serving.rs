@@ -1,4 +1,4 @@
-//! DFSPs send requests to a follower, while leaders are killed, paused, stopped in order and told to hand over. Each
+//! DFSPs send requests to a follower, while leaders are killed, paused, stopped in order and ordered to hand over. Each
 //! request that the follower answered with 202 is in all copies, once.
 //!
 //! `UPESI_CLUSTER_TAKE_OVERS` and `UPESI_CRASH_SEED` as in `main.rs`.

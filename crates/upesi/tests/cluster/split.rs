@@ -1,7 +1,7 @@
 //! Three zones, each with a broker and a hub, and a network that splits: into three parts, or one zone from the others.
 //! DFSPs always reach all zones. No isolated node becomes leader, and all acknowledged transfers are in all copies.
 //!
-//! The test runs itself again in a network namespace of its own, in which each zone is a namespace behind a bridge.
+//! The test runs itself again in a network namespace of its own. Each zone is a namespace behind a bridge.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::process::{Command, Stdio};

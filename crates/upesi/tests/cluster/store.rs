@@ -176,7 +176,7 @@ fn begin(status: &Value) -> u64 {
 pub fn add(worlds: &[World; 2], backup: &str) -> Hub {
     let output = upesi().args(["backup", "--to", backup, "--data"]).arg(&worlds[0].data).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    // It may have reported its needs before it ended.
+    // The node may have reported its needs before it ended.
     told(&worlds[0], &["cluster", "remove", "1"]);
     let add = || told(&worlds[1], &["cluster", "add", "--from", backup]);
     let (code, text) = add();
@@ -201,7 +201,7 @@ fn what_every_node_has_leaves_the_topic_and_a_node_that_lacks_it_does_not_serve(
     }
     makes_topic(&worlds[0]);
     let mut leader = worlds[0].start();
-    // It follows before anything is deleted, and takes over only at the end.
+    // The node follows before anything is deleted, and takes over only at the end.
     worlds[1].settings.push("cluster.may_lead=false");
     let standby = follows(&worlds[1]);
     worlds[1].settings.pop();

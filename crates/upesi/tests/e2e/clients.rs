@@ -295,7 +295,7 @@ fn a_gateway_speaks_for_the_dfsps_that_name_it() {
             let get = Message::get(&world.new_id(), source);
             answered(world, &caller, &says(name)(get).into_sent())
         };
-        assert_eq!(asks(&world, "greenbank", "greenbank"), (403, 3000), "it is bound to nobody");
+        assert_eq!(asks(&world, "greenbank", "greenbank"), (403, 3000), "it has no binding");
         let [as_green, as_blue] = ["green", "bluewallet"].map(|name| format!("gateway:{edge};client={name}"));
         world.bind("greenbank", &as_green);
         world.bind("bluewallet", &as_blue);
@@ -364,7 +364,7 @@ fn clients_prove_by_tokens_which_dfsp_they_are() {
     assert_eq!(code(&by_green), (403, Some("3100".to_owned())));
     assert_eq!(exchange(&world, &bearing(fulfil, &blue).into_sent()).status, 200);
     world.dfsp("greenbank").next(&id);
-    // Tokens expire by the hub's time, also those that the hub has already verified.
+    // Tokens expire by the hub's time. This includes tokens that the hub has already verified.
     world.clock.advance(361_000);
     assert_eq!(code(&exchange(&world, &bearing(prepare(&world), &green).into_sent())), needs_token);
     let counted = "upesi_auth_refused_total{reason=\"token_expired\",fsp=\"\"}";

@@ -298,7 +298,7 @@ fn a_callback_that_nobody_takes_is_parked_shown_and_sent_again() {
         assert_eq!(callback["transferId"], **id);
         assert_eq!(callback["state"], "parked");
         assert!(callback["reason"].as_str().unwrap().contains("503"), "{callback}");
-        // It is parked at its deadline, after many attempts.
+        // The callback is parked at its deadline, after many attempts.
         let attempts = callback["attempts"].as_u64().unwrap();
         assert!(attempts > 3 && attempts as usize == payee.attempts(id, 1).len(), "{callback}");
     }
@@ -396,7 +396,7 @@ fn what_ended_before_a_restart_is_answered_from_the_archive() {
         let state = world.dfsp(payer).next(&id);
         assert!(state.text().ends_with(r#""transferState":"COMMITTED"}"#), "{}", state.text());
         world.deliver(fulfil.clone());
-        assert_eq!(world.dfsp(payee).next(&id).body, state.body, "the payee is told the same");
+        assert_eq!(world.dfsp(payee).next(&id).body, state.body, "the payee receives the same");
         world.deliver(too_much.clone());
         let text = world.dfsp(payer).next(&refused).text().to_owned();
         assert!(text.contains("4001: Payer FSP insufficient liquidity"), "{text}");
@@ -431,7 +431,7 @@ fn what_expires_while_the_hub_is_down_is_told_when_it_is_up() {
     world.stop_and_audit();
 }
 
-/// Senders that never stop while the hub is told to stop.
+/// Senders that never stop while the hub is stopping.
 #[test]
 fn a_stop_under_load_loses_nothing_that_was_acknowledged() {
     let mut world = World::new(&[]);

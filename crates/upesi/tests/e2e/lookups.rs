@@ -18,7 +18,7 @@ fn parties_are_registered() {
     hold(&mut world, part(include_str!("dialogues/lookups.txt"), "participants"));
 }
 
-/// For a scheme that needs answers of DFSPs to which the hub sent no request.
+/// For a scheme that needs answers of DFSPs that the hub sent no request to.
 #[test]
 fn unasked_answers_pass_where_the_scheme_says_so() {
     hold(

@@ -117,7 +117,7 @@ fn a_scheme_file_makes_a_hub_ready_and_is_idempotent() {
     assert_eq!(participants(), empty, "a plan changes nothing");
     let (ok, made) = apply(&world, &file, &[]);
     assert!(ok, "{made}");
-    assert_eq!(plan, made, "what was planned was made");
+    assert_eq!(plan, made, "the planned changes were made");
     let ready = participants();
     let (ok, again) = apply(&world, &file, &[]);
     assert!(ok && again.starts_with("= unchanged ") && again.lines().count() == 1, "{again}");

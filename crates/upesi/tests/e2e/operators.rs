@@ -184,7 +184,7 @@ impl Device {
         Self { key, step: 0 }
     }
 
-    /// Three codes are valid at any moment: those of the previous, the current and the next interval.
+    /// Three codes are valid at any moment: the codes of the previous, the current and the next interval.
     fn code(&mut self) -> String {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs() / 30;
         self.step = (self.step + 1).max(now - 1);
@@ -605,8 +605,8 @@ fn a_key_that_is_at_hand_in_the_data_directory_is_refused() {
     is_refused(directory.path(), &format!("admin.people_key_file={}", made.key_file.display()));
 }
 
-/// With the data directory alone, for example from a stolen backup, nobody can try passwords without the key outside
-/// it.
+/// The data directory alone, for example from a stolen backup, is not sufficient to try passwords: the key outside it
+/// is needed.
 #[test]
 fn second_factors_are_sealed_under_a_key_outside_the_data() {
     const PASSWORD: &str = "kwa heri ya kuonana";

@@ -142,7 +142,7 @@ fn behind_a_balancer_lists_mean_the_address_that_it_tells() {
     world.stop_and_audit();
 }
 
-// Clients that are served when connections are scarce, and names by which operators call.
+// Clients that are served when connections are scarce, and host names that operators may use.
 
 /// An exchange that assigns a connection to a participant.
 fn pay(world: &World, client: &mut Client) {

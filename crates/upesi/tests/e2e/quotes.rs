@@ -97,7 +97,7 @@ fn the_duplicate_check_remembers_so_many_and_no_more() {
     );
 }
 
-/// They are durable: a restart loses nothing.
+/// Stored quotes are durable: a restart loses nothing.
 #[test]
 fn quotes_are_kept_over_a_restart() {
     let mut world = world(&[("quotes.persist", "true")]);

@@ -274,7 +274,7 @@ fn very_large_quotes_to_a_silent_dfsp_take_little_memory_and_hold_up_nobody() {
         ("callbacks.request_timeout_ms", "600000"),
         ("admission.bytes_per_dfsp", "0"),
     ]);
-    // It accepts connections and reads nothing.
+    // This DFSP accepts connections and reads nothing.
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     world.set_endpoint("bluewallet", "QUOTES", &format!("http://{}", silent.local_addr().unwrap()));
     let filler = " ".repeat(4_900_000);

@@ -33,7 +33,7 @@ fn transfer(world: &World, is_committed: bool) -> Past {
     };
     world.deliver(end.clone());
     for name in ["greenbank", "bluewallet"] {
-        assert_eq!(world.dfsp(name).next(&id).method, "PUT", "{name} is told of the end");
+        assert_eq!(world.dfsp(name).next(&id).method, "PUT", "{name} is notified of the end");
     }
     Past { id, prepare, end }
 }
@@ -132,7 +132,7 @@ fn old_transfers_leave_a_serving_hub_and_nothing_else_changes() {
     assert_eq!(exported(&export_dir), [states(&old)], "all that left, and nothing else");
     check_afterwards(&world, &old, &recent, &meanwhile);
     world.deliver(Message::fulfil(&lasting, "COMMITTED"));
-    assert_eq!(heard(&world, "greenbank", &lasting), "COMMITTED", "what is reserved never leaves");
+    assert_eq!(heard(&world, "greenbank", &lasting), "COMMITTED", "a reserved transfer is never removed");
 
     let (copy, restored) = (elsewhere.path().join("backup"), elsewhere.path().join("restored"));
     backup(&BackupArguments { data: world.data().to_owned(), to: copy.clone(), json: false }).unwrap();

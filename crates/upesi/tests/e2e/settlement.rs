@@ -118,7 +118,7 @@ fn a_day_is_closed_and_settled_step_by_step() {
     assert_eq!(positions(&world), ["32.25", "0", "0"]);
     assert_eq!(advance(&["--to", "settled", "--reference", "bank-2"]), all("SETTLED"));
     assert_eq!(positions(&world), no_positions());
-    // It has already reached this state.
+    // All accounts have already reached this state.
     assert_eq!(advance(&["--to", "committed"]), all("SETTLED"));
 
     let shown = settlement_json(&world, &["show", "--window", "1"]);
@@ -171,7 +171,7 @@ fn wrong_numbers_and_names_are_refused() {
         (&["close", "7", "--reason", "x"], "Window 7 does not exist"),
         (&["abort", "7", "--reason", "x"], "settlement 7 does not exist"),
         (&["create", "NOSUCH", "--window", "1", "--reason", "x"], "Settlement model not found: NOSUCH"),
-        (&["advance", "1", "--dfsp", "nobody", "--reason", "x"], "participant nobody does not exist"),
+        (&["advance", "1", "--dfsp", "absentbank", "--reason", "x"], "participant absentbank does not exist"),
         (&["run", "day-2", "--window", "2"], "window 2 is open: close it first"),
     ] {
         let (code, error) = failure(&world, arguments);
@@ -186,7 +186,7 @@ fn wrong_numbers_and_names_are_refused() {
     ] {
         assert_eq!(failure(&world, arguments).0, 64, "{arguments:?}");
     }
-    // There is no hub.
+    // No hub listens at this address.
     let silent = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let output = settlement_at(&format!("http://{silent}"), &["show"]);
     assert_eq!(output.status.code(), Some(69), "{}", text(&output.stderr));
@@ -259,7 +259,7 @@ fn a_name_of_another_day_must_be_confirmed() {
     world.trade();
     let (code, told) = failure(&world, &["run", "2026-01-23"]);
     let told = without_instants(&told);
-    let expected = "upesi: 2026-01-23 contains another day than that of window 1, which opened at TIME; nothing was changed: use --yes to settle it under this name\n";
+    let expected = "upesi: 2026-01-23 contains another day than window 1, which opened at TIME; nothing was changed: use --yes to settle it under this name\n";
     assert!(code == 1 && told.ends_with(expected), "{code} {told}");
     assert!(told.contains("2026-01-23 closes window 1"), "{told}");
     // At a terminal the command asks.
@@ -595,8 +595,8 @@ fn reports_go_to_files(world: &World) {
     assert!(code == 65 && error.contains("row 7: the balance is empty"), "{code} {error}");
     assert_eq!(failure(world, &["report", "1", "--out", directory.path().to_str().unwrap()]).0, 73);
     assert_eq!(failure(world, &["report", "1", "--kind", "dfsp"]).0, 64);
-    let (code, error) = failure(world, &["report", "1", "--kind", "dfsp", "--dfsp", "nobody"]);
-    assert!(code == 1 && error.contains("nobody has no account in it"), "{code} {error}");
+    let (code, error) = failure(world, &["report", "1", "--kind", "dfsp", "--dfsp", "absentbank"]);
+    assert!(code == 1 && error.contains("absentbank has no account in it"), "{code} {error}");
     assert_eq!(failure(world, &["report", "2"]).0, 1);
 }
 

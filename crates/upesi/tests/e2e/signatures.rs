@@ -298,7 +298,7 @@ fn the_hubs_key_is_replaced_after_the_next_one_was_shown() {
         let seen = world.dfsp("greenbank").next(&id);
         assert_eq!(is_genuine(&seen, &KeyRing::load(&ring, false).unwrap()), Ok(()), "by {name}");
     };
-    // A missing file means that there is no next key.
+    // Without the file, the hub has no next key.
     shown(&[("current", "first")]);
     fs::rename(keys.path("made").join("second.key"), &next).unwrap();
     shown(&[("next", "second"), ("current", "first")]);

@@ -47,7 +47,7 @@ fn well_behaved_dfsps_of_both_flavours() {
 #[test]
 fn faults_of_every_kind() {
     let scene = Scene::new(&[]);
-    // Much longer than an answer takes, and short enough to wait for if there is no answer.
+    // The long timeout is much longer than an answer takes. The short one is for cases without an answer.
     let (long, short) = (Duration::from_secs(60), Duration::from_millis(300));
     for (nonce, flavour) in [(1, Flavour::Committed), (2, Flavour::Reserved)] {
         let plain = DfspSettings { flavour, ..DfspSettings::default() };
@@ -234,8 +234,8 @@ fn a_simulator_tells_dashboards_of_the_community_how_long_messages_took() {
     ] {
         assert_eq!(durations(&simulator, "cbs_tx_cb_perf", operation), expected, "{operation}");
     }
-    // These may be counted later: one after the notification, the other after its answer. The payee receives a copy of
-    // each of its answers.
+    // These durations may be counted later: one after the notification, the other after its answer. The payee receives
+    // a copy of each of its answers.
     for (histogram, operation, expected) in [
         ("cbs_ing_callbackHandler", "post_transfers", 2),
         ("cbs_ing_callbackHandler", "put_transfers", 5),

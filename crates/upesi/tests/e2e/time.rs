@@ -128,7 +128,7 @@ fn a_start_believes_a_wrong_clock_and_what_contradicts_it_is_refused() {
     // continue.
     world.clock.jump(HOUR_MS);
     world.restart();
-    assert!(!is_down(&world), "nothing tells the hub that the clock is wrong");
+    assert!(!is_down(&world), "the hub cannot know that the clock is wrong");
     let short = world.new_id();
     world.deliver(Message::prepare(&Terms::new(&short, world.clock.unset())));
     let refused = world.dfsp("greenbank").next(&short).text().to_owned();

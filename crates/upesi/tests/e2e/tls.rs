@@ -143,7 +143,7 @@ fn a_dfsp_with_an_authority_of_its_own_is_called_by_that_and_by_no_other() {
     let more = [("outbound_tls.own_directory", &*directory), ("tls.reload_interval_s", "3600")];
     let mut world = secured(&mut pki, &more);
     let callers = callers(&world, &pki);
-    // It listens with a certificate of the scheme's authority, which is not valid for it.
+    // greenbank listens with a certificate of the scheme's authority, which is not valid for it.
     let id = world.new_id();
     let prepare = Message::prepare(&Terms::new(&id, world.now())).into_sent();
     assert_eq!(world.wait(callers[0].send(&prepare)).unwrap().status, 202);

@@ -184,8 +184,8 @@ fn a_bulk_as_large_as_the_api_admits() {
     world.stop_and_audit();
 }
 
-/// The longest result with which 1,000 fit into one body: an extension list in three-byte characters for each transfer.
-/// After a restart the bulk transfer and one of its transfers are read from the archive.
+/// The longest result for which 1,000 items fit into one body: an extension list in three-byte characters for each
+/// transfer. After a restart, the bulk transfer and one of its transfers are read from the archive.
 #[test]
 fn a_bulk_with_results_as_long_as_the_api_admits() {
     const EXTENSIONS: usize = 12;

@@ -220,7 +220,7 @@ pub fn name_of(code: u16, description: &str) -> ErrorName {
     let rows = TABLE.lines().map(str::trim).filter(|row| !row.is_empty());
     let mut rows = rows.map(|row| row.split_once(' ').unwrap());
     let named = rows.find_map(|(word, text)| {
-        let name = ErrorName::parse(word).unwrap_or_else(|| panic!("{word} is no name"));
+        let name = ErrorName::parse(word).unwrap_or_else(|| panic!("{word} is not a name"));
         (name.code() == code && (fits(text.trim(), detail) || fits(text.trim(), in_set))).then_some(name)
     });
     match named {

@@ -524,7 +524,11 @@ fn those_behind_proxies_are_those_of_the_file_and_no_others() {
         ]
     );
     let without = scheme.replace("proxied = ", "# proxied = ");
-    assert_eq!(apply(&hub, &without, |_| {}).output, "= unchanged 9\n", "who is there may stay");
+    assert_eq!(
+        apply(&hub, &without, |_| {}).output,
+        "= unchanged 9\n",
+        "a DFSP that is already there may stay"
+    );
     // Other hubs do not have this call.
     let unknown = ScriptedHub::start(&[
         ("GET /participants", &all),

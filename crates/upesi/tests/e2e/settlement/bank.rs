@@ -254,7 +254,7 @@ fn windows_settlements_and_the_transfers_of_a_window_are_exported() {
     let narrowed = exported(&world, "settlements", &columns, &["--window", "1", "--dfsp", "redmoney"]);
     assert_eq!(narrowed, lines[2..3]);
 
-    // The transfers of its window, with which a DFSP reconciles its net.
+    // A DFSP reconciles its net with the transfers of its window.
     let columns = Kind::Transfers.names();
     let all = exported(&world, "transfers", &columns, &[]);
     let mut windows: Vec<_> = cells(&all, &columns, &["settlementWindowId"]).concat();
