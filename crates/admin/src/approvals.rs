@@ -496,7 +496,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_change_is_shown_in_full() {
+    fn change_is_shown_completely_as_json() {
         let (name, currency) =
             (upesi_types::FspId::parse("green").unwrap(), upesi_types::Currency::parse("KES").unwrap());
         let net_debit_cap = upesi_types::Amount::parse_decimal("12.5").unwrap();

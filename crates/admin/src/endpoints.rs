@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_called_must_be_callable() {
+    fn endpoint_that_cannot_be_called_is_rejected() {
         for (kind, value, reason) in [
             ("TRANSFER_POST", "http://dfsp/transfers", ""),
             ("TRANSFER_PUT", "http://dfsp:8080/transfers/{{transferId}}", ""),

@@ -569,7 +569,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_word_is_of_small_letters_and_has_one_name_and_a_meaning() {
+    fn names_are_unique_lower_case_words_with_a_meaning() {
         for name in ErrorName::ALL {
             let (word, meaning) = (name.as_str(), name.meaning());
             assert!(word.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_'), "{word}");

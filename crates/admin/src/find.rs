@@ -199,7 +199,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cursors_print_as_they_are_read() {
+    fn cursors_round_trip() {
         for text in [
             "r",
             "r.-5.0",

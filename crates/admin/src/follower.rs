@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_are_answered_and_changes_are_the_leaders() {
+    fn follower_answers_reads_and_refers_changes_to_the_leader() {
         let leader = Some((2, "http://hub-2:4000".to_owned()));
         let followed = Followed { leader, age_ms: Some(40), record: 9 };
         for (method, path, is_answered) in [

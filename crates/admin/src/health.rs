@@ -144,7 +144,7 @@ mod tests {
     use upesi_engine::ClockState;
 
     #[test]
-    fn a_part_that_is_down_is_named_and_the_store_alone_does_not_count() {
+    fn health_names_failed_parts_and_ignores_the_store_for_payments() {
         let stopped = |reason| Serving::Stopped(reason);
         for (serving, poisoned, down, is_up) in [
             (Serving::Yes, false, vec![], true),
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hub_without_a_store_does_not_tell_of_one() {
+    fn health_of_a_hub_without_store_omits_it() {
         let status = EngineStatus {
             serving: Serving::Yes,
             queue_depth: 0,

@@ -512,7 +512,7 @@ mod tests {
 
     /// Other hubs, and earlier versions, send no names.
     #[test]
-    fn an_error_without_a_name_has_its_code() {
+    fn error_without_name_is_known_by_its_code() {
         let body =
             r#"{"errorInformation":{"errorCode":"3100","errorDescription":"Generic validation error - no"}}"#;
         let expected = HubError { code: ErrorCode::VALIDATION, name: None, detail: "no".to_owned() };
@@ -520,7 +520,7 @@ mod tests {
     }
 
     #[test]
-    fn refusals_are_in_the_words_of_an_operator() {
+    fn rejections_are_described_for_operators() {
         for (status, body, expected) in [
             (
                 400,

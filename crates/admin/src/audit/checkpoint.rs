@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_checkpoint_is_read_as_it_prints_and_every_part_is_signed() {
+    fn checkpoint_round_trips_and_every_part_is_signed() {
         let (key, public) = key();
         let made = key.sign(12, Timestamp::from_ms(1_932_811_200_000), [0xab; 32]);
         let text = made.to_string();
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_that_everybody_may_read_and_other_files_are_refused() {
+    fn key_file_that_is_public_or_invalid_is_rejected() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("key.pem");
         assert!(matches!(AuditKey::load(&path), Err(AuditKeyError::Read { .. })));

@@ -213,7 +213,7 @@ mod tests {
 
     /// A written line can be read back. A line that could be read in two ways is rejected.
     #[test]
-    fn a_line_is_read_as_it_was_written_or_not_at_all() {
+    fn line_round_trips_and_ambiguous_lines_are_rejected() {
         let events = [Event::FinishedRemoved { to_seq: 4 }];
         let one = AuditEntry { at: Timestamp::from_ns(1_925_000_000_123_456_789), ..entry() };
         let line = serde_json::to_string(&AuditEntryView::of(7, &one, &events)).unwrap();
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn every_part_of_a_filter_counts() {
+    fn filter_requires_all_conditions() {
         let met = |change: fn(&mut EntryFilter)| {
             let mut filter = EntryFilter::default();
             change(&mut filter);

@@ -33,7 +33,7 @@ fn example(operation: &Operation) -> (String, &'static str) {
 }
 
 #[tokio::test]
-async fn callers_without_a_right_credential_reach_only_what_is_open() {
+async fn callers_without_valid_credential_reach_only_open_operations() {
     let (hub, admin) = with_admin().await;
     let other = Hub::start();
     let stranger = make_bootstrap(other.directory.path()).unwrap();
@@ -74,7 +74,7 @@ async fn callers_without_a_right_credential_reach_only_what_is_open() {
 
 /// Each role × each operation: rejected if the role has none of the operation's permissions, otherwise not.
 #[tokio::test]
-async fn every_role_does_its_own_operations_and_no_others() {
+async fn role_permits_exactly_its_operations() {
     let (hub, admin) = with_admin().await;
     let mut counts = [0, 0];
     for role in Role::ALL.into_iter().filter(|role| !role.is_of_dfsp()) {
@@ -100,7 +100,7 @@ async fn every_role_does_its_own_operations_and_no_others() {
 
 /// If an operation has several permissions, the request decides which one is needed.
 #[tokio::test]
-async fn what_is_asked_decides_which_permission_is_needed() {
+async fn request_decides_which_permission_is_needed() {
     let (hub, admin) = with_admin().await;
     for roles in [["operations"], ["treasury"]] {
         let token = service(&hub, &admin, roles[0], &roles, None).await;
@@ -130,7 +130,7 @@ async fn what_is_asked_decides_which_permission_is_needed() {
 }
 
 #[tokio::test]
-async fn a_dfsps_operators_see_what_is_the_dfsps() {
+async fn operators_of_a_dfsp_see_only_its_data() {
     let (hub, admin) = with_admin().await;
     let operations = service(&hub, &admin, "operations", &["operations"], None).await;
     for kind in ["HUB_MULTILATERAL_SETTLEMENT", "HUB_RECONCILIATION"] {
@@ -170,7 +170,7 @@ async fn a_dfsps_operators_see_what_is_the_dfsps() {
 }
 
 #[tokio::test]
-async fn tokens_end_with_their_time_their_removal_or_their_operator() {
+async fn token_ends_by_expiry_removal_or_inactive_operator() {
     let (hub, admin) = with_admin().await;
     let token = service(&hub, &admin, "deploy", &["viewer"], None).await;
     let made = expect(&hub, &admin, "POST", "/operators/deploy/tokens", r#"{"days":2}"#, 201).await;
@@ -211,7 +211,7 @@ async fn tokens_end_with_their_time_their_removal_or_their_operator() {
 
 /// An unlimited number of rejections fills neither the journal nor the log.
 #[tokio::test]
-async fn refusals_are_kept_up_to_a_bound() {
+async fn recorded_rejections_are_limited() {
     let (hub, admin) = with_admin().await;
     let token = service(&hub, &admin, "deploy", &["viewer"], None).await;
     let before = trail(&hub).await;
@@ -225,7 +225,7 @@ async fn refusals_are_kept_up_to_a_bound() {
 
 /// Operators that are set through the engine, as in a restored journal, are equivalent to operators of the API.
 #[tokio::test]
-async fn the_bootstrap_token_makes_operators_and_nothing_else() {
+async fn bootstrap_token_only_creates_operators() {
     let hub = guarded();
     let bootstrap = make_bootstrap(hub.directory.path()).unwrap();
     let own = expect(&hub, &bootstrap, "GET", "/self", "", 200).await;
@@ -268,7 +268,7 @@ async fn with_entries() -> Hub {
 }
 
 #[tokio::test]
-async fn entries_are_found_by_what_they_say() {
+async fn audit_entries_are_found_by_each_filter() {
     let hub = with_entries().await;
     let (all, next) = page(&hub, "").await;
     assert_eq!(next, None);
@@ -299,7 +299,7 @@ async fn entries_are_found_by_what_they_say() {
 }
 
 #[tokio::test]
-async fn pages_have_every_entry_once() {
+async fn audit_pages_contain_each_entry_once() {
     let hub = with_entries().await;
     let (mut seen, mut next) = page(&hub, "?limit=3").await;
     let mut pages = 1;
@@ -314,7 +314,7 @@ async fn pages_have_every_entry_once() {
 }
 
 #[tokio::test]
-async fn without_a_key_nothing_is_signed() {
+async fn checkpoint_without_key_is_not_available() {
     let hub = Hub::start();
     let answer = hub.expect("GET", "/audit/checkpoint", "", 400).await;
     assert!(answer.contains("admin.audit_key_file is not set"), "{answer}");
@@ -344,7 +344,7 @@ fn is_allowed(operation: &Operation) -> bool {
 }
 
 #[tokio::test]
-async fn it_stops_harm_and_does_nothing_else() {
+async fn break_glass_token_permits_only_protective_actions() {
     let (hub, ines, ivan) = with_approvals().await;
     let operations = approved_service(&hub, (&ines, &ivan), "deploy", &["operations"]).await;
     for kind in ["HUB_MULTILATERAL_SETTLEMENT", "HUB_RECONCILIATION"] {
@@ -419,7 +419,7 @@ async fn operators_it_lets_in(hub: &common::Hub, token: &str, ines: &str, ivan: 
 
 /// The token's use is in the trail before any action, and all its actions have the area `emergency`.
 #[tokio::test]
-async fn all_that_it_does_is_in_the_trail() {
+async fn break_glass_actions_are_all_in_the_trail() {
     let (hub, ines, ivan) = with_approvals().await;
     let auditor = approved_service(&hub, (&ines, &ivan), "auditor", &["auditor"]).await;
     let data = hub.directory.path();

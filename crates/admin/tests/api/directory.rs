@@ -29,7 +29,7 @@ async fn check(hub: &Hub, table: &str) {
 }
 
 #[tokio::test]
-async fn oracles_come_change_and_go() {
+async fn oracles_are_created_changed_and_deleted() {
     let hub = Hub::with_dfsps(&[]).await;
     check(
         &hub,
@@ -57,7 +57,7 @@ async fn oracles_come_change_and_go() {
 }
 
 #[tokio::test]
-async fn oracles_that_make_no_sense_are_refused() {
+async fn oracles_with_invalid_values_are_rejected() {
     let hub = Hub::with_dfsps(&[]).await;
     check(
         &hub,
@@ -89,7 +89,7 @@ async fn oracles_that_make_no_sense_are_refused() {
 }
 
 #[tokio::test]
-async fn entries_are_seen_and_mended() {
+async fn entries_are_shown_and_changed() {
     let hub = Hub::with_dfsps(&["green", "blue"]).await;
     check(
         &hub,
@@ -120,7 +120,7 @@ async fn entries_are_seen_and_mended() {
 }
 
 #[tokio::test]
-async fn imports_take_chunks_and_resume() {
+async fn imports_accept_chunks_and_resume() {
     let hub = Hub::with_dfsps(&["green", "blue"]).await;
     let send = async |query: &str, body: &str| {
         hub.call_as("text/csv", "POST", &format!("/directory/imports/jan/chunks{query}"), body).await

@@ -69,7 +69,7 @@ async fn token(port: u16, client: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_real_providers_tokens_are_taken() {
+async fn tokens_of_a_real_provider_are_accepted() {
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let provider = Provider::start(port, "k1");
     let config = IssuerConfig {

@@ -73,7 +73,7 @@ async fn a_transfer_is_shown_in_every_state() {
 }
 
 #[tokio::test]
-async fn an_operator_ends_a_reservation_and_the_record_says_why() {
+async fn reservation_ended_by_an_operator_records_the_reason() {
     let hub = Hub::with_dfsps(&["green", "blue"]).await;
     let lasting = |number, amount| {
         let Command::Prepare(prepare) = prepare(id(number), "green", "blue", amount) else { unreachable!() };
@@ -161,7 +161,7 @@ async fn a_transaction_is_decoded_from_either_kind_of_packet() {
 }
 
 #[tokio::test]
-async fn the_transaction_of_an_item_is_in_the_request_of_its_bulk() {
+async fn transaction_of_an_item_comes_from_its_bulk_request() {
     let hub = Hub::with_dfsps(&["green", "blue"]).await;
     let transaction = |number| format!(r#"{{"transactionId":"{}"}}"#, id(100 + number));
     let item = |number, amount: &str| {
@@ -239,7 +239,7 @@ async fn submit_bulk(hub: &Hub, body: &str) {
 }
 
 #[tokio::test]
-async fn positions_stand_beside_what_bounds_them() {
+async fn positions_are_shown_with_their_limits() {
     let hub = Hub::with_dfsps(&["green", "blue"]).await;
     hub.submit(prepare(id(1), "green", "blue", "250"), "").await;
     hub.submit(fulfil(id(1), "green", "blue"), "").await;
@@ -329,7 +329,7 @@ async fn undelivered_callbacks_are_listed_page_by_page() {
 
 /// The progress of a transfer: each callback with its decision and delivery, then the settlement.
 #[tokio::test]
-async fn the_progress_of_a_transfer_says_who_was_told_and_when() {
+async fn progress_of_a_transfer_shows_callbacks_with_delivery_times() {
     let hub = Hub::with_dfsps(&["green", "blue"]).await;
     let path = format!("/transfers/{}/progress", id(1));
     let unknown = hub.expect("GET", &path, "", 400).await;
@@ -382,7 +382,7 @@ async fn the_progress_of_a_transfer_says_who_was_told_and_when() {
 }
 
 #[tokio::test]
-async fn parked_callbacks_are_tried_again() {
+async fn parked_callbacks_are_redelivered() {
     let hub = Hub::with_dfsps(&["green", "blue"]).await;
     for number in 1..=3 {
         hub.submit(prepare(id(number), "green", "blue", "1"), "").await;
@@ -405,7 +405,7 @@ async fn parked_callbacks_are_tried_again() {
 
 /// The lanes' data about a callback that is not parked.
 #[tokio::test]
-async fn pending_callbacks_show_their_attempts_and_why_the_last_failed() {
+async fn pending_callbacks_show_attempts_and_the_last_failure() {
     let hub = Hub::with_dfsps(&["green", "blue"]).await;
     for number in 1..=2 {
         hub.submit(prepare(id(number), "green", "blue", "1"), "").await;
@@ -422,7 +422,7 @@ async fn pending_callbacks_show_their_attempts_and_why_the_last_failed() {
 }
 
 #[tokio::test]
-async fn callbacks_are_asked_for_in_the_right_form() {
+async fn callback_requests_of_invalid_form_are_rejected() {
     let hub = Hub::with_dfsps(&["green"]).await;
     let unknown = "Generic ID not found - Participant 'absent' does not exist";
     let not_parked = "Generic ID not found - None of these callbacks is parked";

@@ -132,7 +132,7 @@ async fn redeliver(hub: &Hub, body: &str) -> String {
 
 /// One command is not enough. Each callback is counted once, and none is left.
 #[tokio::test]
-async fn all_parked_callbacks_are_tried_again_however_many() {
+async fn redelivery_of_many_parked_callbacks_covers_all() {
     let (hub, _) = with_parked().await;
     assert_eq!(redeliver(&hub, r#"{"all":true,"fsp":"green"}"#).await, r#"{"redelivered":0,"remaining":0}"#);
     let all = format!(r#"{{"redelivered":{COUNT},"remaining":0}}"#);
@@ -144,7 +144,7 @@ async fn all_parked_callbacks_are_tried_again_however_many() {
 }
 
 #[tokio::test]
-async fn what_a_full_disk_leaves_parked_is_counted_and_can_be_asked_for_again() {
+async fn redelivery_on_a_full_disk_counts_remaining_callbacks() {
     let (hub, room) = with_parked().await;
     room.store(1, Ordering::SeqCst);
     let remaining = COUNT - AT_ONCE;
@@ -168,7 +168,7 @@ async fn what_a_full_disk_leaves_parked_is_counted_and_can_be_asked_for_again() 
 const HUB_ACCOUNT: &str = r#"{"currency":"KES","type":"HUB_RECONCILIATION"}"#;
 
 #[tokio::test]
-async fn a_full_queue_is_busy_and_recovers() {
+async fn full_queue_is_answered_busy_and_recovers() {
     let hub = Hub::launch(Settings { queue_commands_max: 1, ..Settings::default() });
     let held = HeldEngine::hold(&hub.handle);
     let busy = (503, refusal(2005, "Server busy - the hub is busy"));
@@ -192,7 +192,7 @@ async fn a_full_queue_is_busy_and_recovers() {
 }
 
 #[tokio::test]
-async fn an_archive_that_cannot_be_read_is_the_hubs_fault() {
+async fn archive_read_error_is_an_internal_error() {
     let hub = Hub::start();
     hub.handle.archive().unwrap().apply(&[(id(1), b"rotten".to_vec())], 0).unwrap();
     let text = "Internal server error - the archive of finished transfers cannot be read: ";
@@ -207,7 +207,7 @@ async fn an_archive_that_cannot_be_read_is_the_hubs_fault() {
 }
 
 #[tokio::test]
-async fn a_store_that_its_disk_failed_is_told_of_while_payments_go_on() {
+async fn failed_store_is_reported_and_payments_continue() {
     let disk = SimDisk::new(1);
     let hub = Hub::launch(Settings { store_log: Some(disk.clone()), ..Settings::default() });
     hub.prepare_scheme().await;

@@ -52,7 +52,7 @@ fn vary(good: &str, table: &str) -> String {
 }
 
 #[tokio::test]
-async fn participants() {
+async fn rejections_of_participant_calls() {
     let hub = Hub::with_dfsps(&["green"]).await;
     check(
         &hub,
@@ -88,7 +88,7 @@ async fn participants() {
 }
 
 #[tokio::test]
-async fn texts_that_hide_something() {
+async fn rejections_of_texts_with_hidden_characters() {
     let hub = Hub::with_dfsps(&["green"]).await;
     let good = funds_in(&id(1).to_string(), "5");
     let mut table = String::new();
@@ -104,7 +104,7 @@ async fn texts_that_hide_something() {
 }
 
 #[tokio::test]
-async fn endpoints() {
+async fn rejections_of_endpoint_calls() {
     let hub = Hub::with_dfsps(&["green"]).await;
     let table = r#"
         POST /participants/nobody/endpoints {"type":"@POST","value":"http://x"} => 3200 Participant 'nobody' does not exist
@@ -133,7 +133,7 @@ async fn endpoints() {
 }
 
 #[tokio::test]
-async fn limits() {
+async fn rejections_of_limit_calls() {
     let hub = Hub::with_dfsps(&["green"]).await;
     hub.expect("POST", "/participants", r#"{"name":"fresh","currency":"KES"}"#, 201).await;
     let table = r#"
@@ -162,7 +162,7 @@ async fn limits() {
 }
 
 #[tokio::test]
-async fn accounts() {
+async fn rejections_of_account_calls() {
     let hub = Hub::with_dfsps(&["green", "blue"]).await;
     check(
         &hub,
@@ -190,7 +190,7 @@ async fn accounts() {
 }
 
 #[tokio::test]
-async fn first_steps_of_funds() {
+async fn rejections_of_deposits_and_reserved_withdrawals() {
     let hub = Hub::with_dfsps(&["green", "blue"]).await;
     let (fresh, known) = (id(1).to_string(), id(1000).to_string());
     let good = funds_in(&fresh, "10");
@@ -232,7 +232,7 @@ async fn first_steps_of_funds() {
 }
 
 #[tokio::test]
-async fn second_steps_of_funds() {
+async fn rejections_of_withdrawal_ends() {
     let hub = Hub::with_dfsps(&["green", "blue"]).await;
     let table = r#"
         PUT /participants/green/accounts/4/transfers/@none {"action":"recordFundsOutCommit","reason":"paid"} => 3208 This account has no such movement of funds
@@ -251,7 +251,7 @@ async fn second_steps_of_funds() {
 }
 
 #[tokio::test]
-async fn an_account_that_was_never_opened_takes_no_funds() {
+async fn unopened_account_accepts_no_funds() {
     let hub = Hub::with_dfsps(&["green"]).await;
     hub.expect("POST", "/participants", r#"{"name":"fresh","currency":"KES"}"#, 201).await;
     let body = funds(&id(1).to_string(), "recordFundsIn", "1");
@@ -263,7 +263,7 @@ async fn an_account_that_was_never_opened_takes_no_funds() {
 }
 
 #[tokio::test]
-async fn an_initial_position_must_fit_the_hubs_account() {
+async fn initial_position_beyond_the_hubs_account_is_rejected() {
     let hub = Hub::with_dfsps(&["green"]).await;
     for name in ["first", "second"] {
         hub.expect("POST", "/participants", &format!(r#"{{"name":"{name}","currency":"KES"}}"#), 201).await;
@@ -281,7 +281,7 @@ async fn an_initial_position_must_fit_the_hubs_account() {
 }
 
 #[tokio::test]
-async fn a_withdrawal_that_expired_is_not_paid() {
+async fn expired_withdrawal_cannot_be_committed() {
     let hub = Hub::with_dfsps(&["green"]).await;
     let body = funds(&id(1).to_string(), "recordFundsOutPrepareReserve", "10");
     hub.expect("POST", "/participants/green/accounts/4", &body, 202).await;
@@ -294,7 +294,7 @@ async fn a_withdrawal_that_expired_is_not_paid() {
 }
 
 #[tokio::test]
-async fn settlement_models_and_account_types() {
+async fn rejections_of_settlement_models_and_account_types() {
     let hub = Hub::with_dfsps(&["green"]).await;
     let other = MODEL.replace(r#""DEFERREDNET""#, r#""OTHER""#);
     let table = r#"
@@ -328,7 +328,7 @@ async fn settlement_models_and_account_types() {
 }
 
 #[tokio::test]
-async fn all_combinations_of_a_settlement_model() {
+async fn settlement_models_of_unsupported_combinations_are_rejected() {
     for (delay, granularity, interchange, is_allowed) in [
         ("IMMEDIATE", "GROSS", "BILATERAL", true),
         ("DEFERRED", "GROSS", "BILATERAL", true),
@@ -355,7 +355,7 @@ async fn all_combinations_of_a_settlement_model() {
 }
 
 #[tokio::test]
-async fn fee_rules() {
+async fn rejections_of_fee_rules() {
     let hub = Hub::with_dfsps(&["green"]).await;
     let good = r#"{"name":"WALLET","currency":"KES","ratePercent":0.6,"paidBy":"PAYER"}"#;
     check(

@@ -48,7 +48,7 @@ async fn positions(hub: &Hub) -> (Value, Value) {
 }
 
 #[tokio::test]
-async fn a_day_is_closed_and_settled() {
+async fn window_is_closed_and_settled() {
     let hub = traded().await;
     let (status, open) = ask(&hub, "GET", "/v2/settlementWindows?state=OPEN", Value::Null).await;
     assert_eq!((status, &open[0]["settlementWindowId"]), (200, &json!(1)));
@@ -90,7 +90,7 @@ async fn a_day_is_closed_and_settled() {
 }
 
 #[tokio::test]
-async fn faulty_accounts_are_named_and_the_others_advance() {
+async fn advance_reports_faulty_accounts_and_advances_the_others() {
     let hub = traded().await;
     settle(&hub).await;
     let account = |id: u32| json!({"id": id, "state": "PS_TRANSFERS_RECORDED", "reason": "sent"});
@@ -129,7 +129,7 @@ async fn faulty_accounts_are_named_and_the_others_advance() {
 }
 
 #[tokio::test]
-async fn an_abort_makes_windows_settleable_again() {
+async fn abort_makes_windows_settleable_again() {
     let hub = traded().await;
     settle(&hub).await;
     for state in ["PS_TRANSFERS_RECORDED", "PS_TRANSFERS_RESERVED"] {
@@ -154,7 +154,7 @@ async fn an_abort_makes_windows_settleable_again() {
 }
 
 #[tokio::test]
-async fn searches_filter() {
+async fn searches_return_matching_windows_and_settlements() {
     let hub = traded().await;
     settle(&hub).await;
     for (path, found) in [
@@ -227,7 +227,7 @@ async fn searches_filter() {
 
 /// Pairs are ordered by accounts, in pages. The pairs of a closed window are retained.
 #[tokio::test]
-async fn pairs_are_what_each_owes_each_other() {
+async fn pairs_contain_the_obligations_between_accounts() {
     let hub = Hub::with_dfsps(&["green", "blue", "red"]).await;
     for (number, payer, payee, amount) in [
         (50, "green", "blue", "18.5"),
@@ -293,7 +293,7 @@ async fn all_refused(hub: &Hub, table: &[(&str, &str, &str, &str, &str)]) {
 }
 
 #[tokio::test]
-async fn questions_about_nothing_are_refused() {
+async fn searches_without_valid_filter_are_rejected() {
     let hub = traded().await;
     settle(&hub).await;
     let windows = "Use at least one parameter: participantId, state, fromDateTime, toDateTime, currency";
@@ -324,7 +324,7 @@ async fn questions_about_nothing_are_refused() {
 }
 
 #[tokio::test]
-async fn wrong_closes_are_refused() {
+async fn invalid_closes_are_rejected() {
     let hub = traded().await;
     let closed = r#"{"state":"CLOSED","reason":"end of day"}"#;
     all_refused(
@@ -354,7 +354,7 @@ async fn wrong_closes_are_refused() {
 }
 
 #[tokio::test]
-async fn wrong_settlements_are_refused() {
+async fn invalid_settlements_are_rejected() {
     let hub = traded().await;
     close(&hub, 1).await;
     let gross = json!({
@@ -387,7 +387,7 @@ async fn wrong_settlements_are_refused() {
 }
 
 #[tokio::test]
-async fn wrong_updates_are_refused() {
+async fn invalid_updates_are_rejected() {
     let hub = traded().await;
     settle(&hub).await;
     let staged = stage("SETTLED").to_string();
@@ -447,7 +447,7 @@ async fn fees(hub: &Hub, dfsp: &str) -> Value {
 }
 
 #[tokio::test]
-async fn a_rule_is_added_charges_and_is_ended() {
+async fn fee_rule_is_added_charges_and_is_ended() {
     let hub = Hub::with_dfsps(&["green", "blue"]).await;
     assert_eq!(ask(&hub, "GET", "/feeRules", Value::Null).await, (200, json!([])));
     let asked = json!({"name": "WALLET", "currency": "KES", "payers": ["green"], "amountMin": 2, "amountMax": "30",

@@ -120,7 +120,7 @@ mod tests {
     use upesi_ledger::EndpointType;
 
     #[test]
-    fn every_template_is_of_a_known_type_and_a_url() {
+    fn endpoints_of_have_known_types_and_valid_urls() {
         for (kind, url) in endpoints_of("http://127.0.0.1:5000/greenbank/") {
             assert!(EndpointType::parse(&kind).is_some_and(EndpointType::is_url), "{kind}");
             assert!(url.starts_with("http://127.0.0.1:5000/greenbank"), "{url}");

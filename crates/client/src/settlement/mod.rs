@@ -200,7 +200,7 @@ mod tests {
 
     /// As in the ledger: a model for all currencies does not govern a currency with models of its own.
     #[test]
-    fn a_content_has_the_model_of_its_currency_else_the_one_of_all() {
+    fn governing_prefers_the_model_of_the_currency() {
         let models = [
             model("ALL", None, "POSITION", "NET"),
             model("ALLFEES", None, "INTERCHANGE_FEE", "NET"),
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_jobs_fit_references() {
+    fn job_names_fit_references() {
         for name in ["2026-11-23", "eod.KES_1", &"a".repeat(26)] {
             assert_eq!(name.parse::<JobName>().unwrap().to_string(), name);
         }

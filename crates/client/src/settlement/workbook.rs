@@ -125,7 +125,7 @@ mod tests {
     use super::text_of_number;
 
     #[test]
-    fn numbers_of_spreadsheets_keep_their_decimals() {
+    fn text_of_number_keeps_its_decimals() {
         for (number, text) in [
             (1.0, "1"),
             (-0.5, "-0.5"),

@@ -9,8 +9,8 @@
 //!   hub restarts
 //!   later 61 s
 //!   greenbank GET /parties/MSISDN/<n> to=bluewallet        a message, accepted; see `send`
-//!   = 400 3101 Malformed syntax - …                        the answer to the message before, if it is rejected; `…`
-//!                                                          stands for any further text
+//!   = 400 3101 Malformed syntax - …                        the answer to the message before, if it is rejected; its
+//!                                                          text and code may be left out
 //!   → oracle GET /participants/MSISDN/<n>                  a query of the hub, with the DFSP's headers
 //!   → bluewallet GET sent                                  the message as it was sent
 //!   → bridge:farbank GET sent                              the same to a proxy, for a DFSP behind it

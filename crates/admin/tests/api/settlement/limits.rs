@@ -63,7 +63,7 @@ async fn settlements_have_limits() {
 
 /// The hub's settlement account has its minimum balance, so it cannot pay a recipient.
 #[tokio::test]
-async fn a_stage_that_a_balance_cannot_hold_changes_nothing() {
+async fn stage_beyond_a_balance_changes_nothing() {
     let hub = traded().await;
     settle(&hub).await;
     let body = r#"{"name":"first","currency":"KES"}"#;
@@ -79,7 +79,7 @@ async fn a_stage_that_a_balance_cannot_hold_changes_nothing() {
 }
 
 #[tokio::test]
-async fn the_same_state_again_and_a_last_stage_in_pieces() {
+async fn repeated_state_and_partial_last_stage_are_accepted() {
     let hub = traded().await;
     settle(&hub).await;
     for state in ["PS_TRANSFERS_RECORDED", "PS_TRANSFERS_RESERVED", "PS_TRANSFERS_COMMITTED"] {
@@ -119,7 +119,7 @@ async fn the_same_state_again_and_a_last_stage_in_pieces() {
 }
 
 #[tokio::test]
-async fn an_abort_again_records_its_reason() {
+async fn repeated_abort_records_its_reason() {
     let hub = traded().await;
     settle(&hub).await;
     for reason in ["bank unavailable", "bank closed"] {
@@ -134,7 +134,7 @@ async fn an_abort_again_records_its_reason() {
 }
 
 #[tokio::test]
-async fn dfsps_that_are_switched_off_are_settled_all_the_same() {
+async fn inactive_dfsps_are_settled() {
     let hub = traded().await;
     for name in ["green", "blue"] {
         hub.expect("PUT", &format!("/participants/{name}"), r#"{"isActive":false}"#, 200).await;
@@ -150,7 +150,7 @@ async fn dfsps_that_are_switched_off_are_settled_all_the_same() {
 
 /// The answer about an account contains only the window with a part of this account.
 #[tokio::test]
-async fn an_update_answers_with_the_windows_that_it_affects() {
+async fn update_returns_the_affected_windows() {
     let hub = Hub::with_dfsps(&["green", "blue", "red"]).await;
     for (window, payee) in [(1, "blue"), (2, "red")] {
         pay(&hub, 50 + u64::from(window), "green", payee, "1").await;
@@ -177,7 +177,7 @@ async fn an_update_answers_with_the_windows_that_it_affects() {
 
 /// A rule charges in KES, so a window has two contents. The answer shows only the settled one.
 #[tokio::test]
-async fn an_update_shows_the_contents_of_its_settlement() {
+async fn update_returns_the_contents_of_its_settlement() {
     let hub = Hub::with_dfsps(&["green", "blue"]).await;
     let fees = MODEL
         .replace("DEFERREDNET", "FEES")
@@ -224,7 +224,7 @@ async fn count(hub: &Hub, path: &str) -> usize {
 }
 
 #[tokio::test]
-async fn a_window_closes_once() {
+async fn concurrent_closes_close_the_window_once() {
     let hub = traded().await;
     let body = json!({"state": "CLOSED", "reason": "end of day"});
     let answers = thrice(&hub, "POST", "/v2/settlementWindows/1", &body).await;
@@ -234,7 +234,7 @@ async fn a_window_closes_once() {
 }
 
 #[tokio::test]
-async fn a_settlement_is_created_once() {
+async fn concurrent_creations_create_one_settlement() {
     let hub = traded().await;
     super::close(&hub, 1).await;
     let body = json!({"settlementModel": "DEFERREDNET", "reason": "EOD", "settlementWindows": [{"id": 1}]});
@@ -245,7 +245,7 @@ async fn a_settlement_is_created_once() {
 
 /// The present state of an account is recorded again; its money moves once.
 #[tokio::test]
-async fn each_stage_moves_its_money_once() {
+async fn concurrent_stages_move_money_once() {
     let hub = traded().await;
     settle(&hub).await;
     // A payment in the next window, so that a second movement would not be hidden by a balance of zero.
@@ -273,7 +273,7 @@ async fn each_stage_moves_its_money_once() {
 
 /// The abort takes the recipient's money back once; the other requests record their reason again.
 #[tokio::test]
-async fn a_settlement_is_aborted_once() {
+async fn concurrent_aborts_abort_once() {
     let hub = traded().await;
     settle(&hub).await;
     pay(&hub, 51, "green", "blue", "100").await;

@@ -15,7 +15,7 @@ fn mistakes(text: &str) -> Vec<String> {
 }
 
 #[test]
-fn another_language_is_named_as_such() {
+fn file_in_another_language_is_reported_as_such() {
     for text in
         ["---\nname: test\n", "# a scheme\n\nname: test\ncurrencies:\n  - KES\n", "- KES\n", "\"dfsp\":\n"]
     {
@@ -30,7 +30,7 @@ fn another_language_is_named_as_such() {
 const HEAD: &str = "name = \"test\"\ncurrencies = [\"KES\"]\n";
 
 #[test]
-fn the_example_has_eight_dfsps_at_the_simulators() {
+fn example_has_eight_dfsps_at_the_simulators() {
     let scheme = read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/scheme.toml")).unwrap();
     assert_eq!(scheme.dfsps.len(), 8);
     let first = &scheme.dfsps[0];
@@ -47,7 +47,7 @@ fn the_example_has_eight_dfsps_at_the_simulators() {
 
 #[test]
 #[allow(clippy::too_many_lines, reason = "a table of cases")]
-fn every_mistake_is_named_with_its_line() {
+fn mistakes_are_reported_with_their_lines() {
     for (text, expected) in [
         ("name = \"test\"\n", vec!["s.toml:1: \"currencies\" is missing"]),
         (
@@ -266,7 +266,7 @@ fn listed(change: (&str, &str)) -> String {
 }
 
 #[test]
-fn every_mistake_of_a_fee_rule_is_named_with_its_line() {
+fn mistakes_of_fee_rules_are_reported_with_their_lines() {
     let mistakes = |rule: &str| parse("s.toml", &format!("{DFSP}{rule}")).map(|_| ()).expect_err(rule);
     for (from, to, expected) in [
         ("name = \"WALLET\"", "", "s.toml:8: \"name\" is missing"),
@@ -301,7 +301,7 @@ fn every_mistake_of_a_fee_rule_is_named_with_its_line() {
 }
 
 #[test]
-fn a_rule_that_is_missing_is_added_and_an_end_is_set() {
+fn missing_fee_rule_is_added_and_an_end_is_set() {
     let hub = finished_hub("6000", "0", "");
     hub.answer("GET /feeRules", 200, "[]");
     let applied = apply(&hub, &format!("{DFSP}{RULE}"), |_| {});
@@ -334,7 +334,7 @@ fn a_rule_that_is_missing_is_added_and_an_end_is_set() {
 }
 
 #[test]
-fn what_cannot_be_brought_about_is_a_conflict() {
+fn unchangeable_fee_rule_is_a_conflict() {
     let refused = |rules: Option<String>, file: &str, expected: &str| {
         let hub = finished_hub("6000", "0", "");
         if let Some(rules) = rules {
@@ -365,7 +365,7 @@ fn what_cannot_be_brought_about_is_a_conflict() {
 /// A fee that a rule cannot charge is reported before the rule is created: the payer buys the currency and has no
 /// account in it.
 #[test]
-fn payers_that_would_owe_nothing_are_named() {
+fn payers_without_fee_are_reported() {
     let scheme = |dfsps: &str, payers: &str| {
         let file = DFSP.replace("[\"KES\"]", "[\"KES\", \"TZS\"]");
         let rule = RULE.replace("\"KES\"", "\"TZS\"").replace("[\"greenbank\"]", payers);
