@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn its_room_is_taken_once_and_comes_back() {
+    fn reserve_is_allocated_once_and_released() {
         let data = tempfile::tempdir().unwrap();
         let data = data.path();
         assert_eq!((bytes(data), release(data).unwrap()), (0, 0), "there is none yet");
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn it_follows_the_setting_if_there_is_room() {
+    fn reserve_follows_the_setting_if_space_is_free() {
         let data = tempfile::tempdir().unwrap();
         let data = data.path();
         for wanted in [BYTES, 2 * BYTES, BYTES, 0] {
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn remains_of_a_crash_go_and_a_reserve_too_large_leaves_nothing() {
+    fn reserve_removes_remains_of_crashes_and_failures() {
         let data = tempfile::tempdir().unwrap();
         let data = data.path();
         fs::write(data.join(UNFINISHED), "half").unwrap();

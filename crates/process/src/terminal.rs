@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn characters_are_escaped_however_they_are_cut() {
+    fn split_characters_are_escaped() {
         let text = "a\u{202e}b\u{1b}[2K\r\n日本\t\u{e0041}";
         for size in 1..text.len() {
             let mut output = Escaping::new(Vec::new());

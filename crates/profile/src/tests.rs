@@ -39,7 +39,7 @@ fn stacks_are_folded_into_lines() {
 }
 
 #[test]
-fn a_graph_has_a_box_for_every_caller_as_wide_as_its_share() {
+fn flame_graph_has_a_box_per_frame_as_wide_as_its_share() {
     let svg = small().flame_graph("A <hub>");
     assert!(svg.starts_with("<svg ") && svg.ends_with("</svg>\n"));
     assert!(svg.contains("<title>A &lt;hub&gt;</title>"), "{svg}");
@@ -56,7 +56,7 @@ fn a_graph_has_a_box_for_every_caller_as_wide_as_its_share() {
 }
 
 #[test]
-fn folded_stacks_are_drawn_as_they_were_taken() {
+fn folded_stacks_draw_the_same_graph() {
     let again = Profile::from_folded(&small().folded(), Duration::from_secs(2));
     assert_eq!((again.samples, again.folded()), (4, small().folded()));
     let svg = again.flame_graph("A hub");

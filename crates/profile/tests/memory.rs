@@ -14,7 +14,7 @@ fn bytes(summary: &Value, pointer: &str) -> u64 {
 }
 
 #[test]
-fn kernel_and_allocator_agree_about_the_order_of_size() {
+fn summary_shows_a_large_block_and_its_release() {
     let block = vec![1_u8; 8 << 20];
     let holder = Holder { what: "a block".to_owned(), count: Some(1), bytes: Some(block.len() as u64) };
     let held = summary(&[holder]);

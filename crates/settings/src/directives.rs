@@ -147,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn levels_and_directives_are_told_from_misspelt_ones() {
+    fn misspelt_levels_and_directives_are_rejected() {
         for good in ["info", "off", "WARN", "info,upesi_delivery=debug", "upesi_engine=trace"] {
             assert!(parse(good).is_ok(), "{good}");
         }
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn targets_that_do_not_log_are_refused() {
+    fn unknown_targets_are_rejected() {
         for (directives, target, meant) in [
             ("info,upesi_deliverys=debug", "upesi_deliverys", Some("upesi_delivery")),
             ("kafka=debug", "kafka", None),
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn every_crate_that_logs_is_a_target_and_no_other() {
+    fn targets_are_exactly_the_crates_that_log() {
         let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
         let mut logging = vec!["upesi_access".to_owned()];
         let depends_on_tracing = |line: &str| line.split(['.', ' ', '=']).next() == Some("tracing");

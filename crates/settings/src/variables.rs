@@ -173,7 +173,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_sets_nothing_is_refused_with_the_name_that_was_meant() {
+    fn unknown_variable_is_rejected_with_a_suggestion() {
         for (name, expected) in [
             ("UPESI_ADMIN_ULR", "did you mean UPESI_ADMIN_URL?"),
             ("UPESI_CONFG", "did you mean UPESI_CONFIG?"),
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_cluster_sets_beside_a_service_of_our_name_is_none_of_ours() {
+    fn variables_of_a_kubernetes_service_are_ignored() {
         for (name, value) in [
             ("UPESI_SERVICE_HOST", "10.0.0.1"),
             ("UPESI_SERVICE_PORT", "4000"),
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn every_variable_that_this_repository_uses_is_known_and_no_other() {
+    fn known_variables_are_exactly_those_of_the_repository() {
         let mut used = BTreeSet::new();
         collect(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../.."), &mut used);
         // Misspelt on purpose, or set by a cluster.

@@ -85,7 +85,7 @@ impl Jobs {
 }
 
 #[test]
-fn settlements_go_on_where_a_kill_cut_them_off() {
+fn settlements_continue_after_kills() {
     let seed = setting("UPESI_CRASH_SEED").unwrap_or_else(|| u64::from(std::process::id()));
     let kills = setting("UPESI_CRASH_KILLS").unwrap_or(KILLS);
     println!("kills during settlement: seed {seed}, {kills} kills");

@@ -80,7 +80,7 @@ fn texts_below(folder: &Path, texts: &mut String) {
 }
 
 #[test]
-fn every_setting_has_a_use_that_a_page_or_a_test_shows() {
+fn every_setting_is_used_by_a_page_or_a_test() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut texts = fs::read_to_string(root.join("README.md")).expect("a page");
     for folder in ["docs", "packaging", "scenarios", "crates", "tools"] {
@@ -105,7 +105,7 @@ fn settings_named(page: &str) -> impl Iterator<Item = &str> {
 }
 
 #[test]
-fn every_setting_that_a_page_names_exists() {
+fn settings_named_by_pages_exist() {
     let mut count = 0;
     for path in pages() {
         for named in settings_named(&fs::read_to_string(&path).expect("a page")) {

@@ -112,7 +112,7 @@ fn audit_is_clean(disk: &SmallDisk) {
 }
 
 #[test]
-fn a_full_disk_refuses_writes_keeps_reads_and_heals() {
+fn full_disk_rejects_writes_serves_reads_and_recovers() {
     let Some(disk) = SmallDisk::of_bytes(DISK_BYTES) else { return };
     let world = World::new(&disk.data());
     let start = || Hub::spawn(world.serve(disk.upesi()), None);
@@ -187,7 +187,7 @@ fn changes_are_refused(world: &World, [iam, operations, security]: [&str; 3]) {
 
 /// No action is done without its entry, and lost entries of rejections are reported.
 #[test]
-fn a_full_disk_lets_no_operator_act_without_an_entry() {
+fn full_disk_prevents_actions_without_audit_entry() {
     let Some(disk) = SmallDisk::of_bytes(DISK_BYTES) else { return };
     let mut world = World::new(&disk.data());
     let mut hub = Hub::spawn(world.serve(disk.upesi()), None);
@@ -273,7 +273,7 @@ fn trim(disk: &SmallDisk, arguments: &[&str]) -> serde_json::Value {
 }
 
 #[test]
-fn the_reserve_is_the_way_out_of_a_disk_that_stays_full() {
+fn released_reserve_recovers_a_full_disk() {
     let Some(disk) = SmallDisk::of_bytes(2 * DISK_BYTES) else { return };
     let reserve = format!("data.reserve_bytes={RESERVE_BYTES}").leak();
     // Without a snapshot since the start nothing can be trimmed, as on a disk that has been full for a long time.
@@ -351,7 +351,7 @@ fn stopped(hub: Hub) -> String {
 }
 
 #[test]
-fn a_directory_that_cannot_be_written_to_is_refused() {
+fn read_only_directory_is_rejected() {
     let scene = Scene::new();
     let Some(disk) = SmallDisk::read_only(&scene.world.data) else { return };
     let before = scene.contents();

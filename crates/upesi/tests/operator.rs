@@ -224,7 +224,7 @@ impl Scheme {
 }
 
 #[test]
-fn an_operators_day_on_a_secured_hub() {
+fn operators_day_on_a_secured_hub() {
     let scheme = Scheme::open();
     contexts_are_saved_and_chosen(&scheme);
     faults_are_named_at_once(&scheme);
@@ -771,7 +771,7 @@ fn reconcile_by_two(scheme: &Scheme, settlement: &str, [greenbank, bluewallet]: 
 
 /// The day of `docs/settlement.md` by a maker and a checker, a new DFSP, and a milder policy.
 #[test]
-fn two_people_settle_a_day_by_four_approvals() {
+fn two_operators_settle_a_day_by_four_approvals() {
     let mut scheme = Scheme::open();
     let base = scheme.base().replace("greenbank", "{name}");
     let file = fs::read_to_string(scheme.file("trial/scheme.toml")).unwrap();

@@ -271,18 +271,18 @@ fn run(settings: &[&'static str], kind: Kind) {
 }
 
 #[test]
-fn nothing_acknowledged_is_lost_with_the_power() {
+fn power_loss_loses_no_acknowledged_transfer() {
     run(&[], Kind::Whole);
 }
 
 #[test]
-fn nothing_acknowledged_is_lost_where_the_archive_is_the_only_copy() {
+fn power_loss_loses_nothing_that_is_only_in_the_archive() {
     run(&["data.keep_segments=needed"], Kind::ArchiveAlone);
 }
 
 /// Days pass between the lives. Old transfers are exported and removed.
 #[test]
-fn nothing_is_lost_and_nothing_comes_back_where_transfers_leave() {
+fn power_loss_with_retention_loses_and_restores_nothing() {
     run(&[], Kind::Leaving);
 }
 
@@ -304,7 +304,7 @@ fn lost_by_a_hub(settings: &[&'static str]) -> Option<usize> {
 
 /// The check can fail: the same power loss detects a hub that acknowledges transfers without a sync.
 #[test]
-fn a_hub_that_does_not_sync_is_found_out() {
+fn hub_without_sync_is_detected() {
     let Some(lost) = lost_by_a_hub(&["engine.durable=false"]) else { return };
     assert!(lost > 0, "nothing is lost by a hub that does not sync");
     assert_eq!(lost_by_a_hub(&[]), Some(0));

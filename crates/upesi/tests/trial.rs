@@ -68,7 +68,7 @@ fn example_scheme_can_pay() {
 }
 
 #[test]
-fn three_commands_make_a_secured_hub_and_two_dfsps() {
+fn three_commands_create_a_secured_hub_and_two_dfsps() {
     let directory = tempfile::tempdir().unwrap();
     let (dir, data) = (directory.path().join("trial"), directory.path().join("data"));
     let made = upesi(&["pki", "trial", "--dir", text(&dir), "greenbank", "bluewallet"]).output().unwrap();

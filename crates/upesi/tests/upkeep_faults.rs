@@ -263,7 +263,7 @@ const BACKUP_FAULTS: &[(Fault, Exit)] = &[
 
 #[test]
 #[allow(clippy::print_stdout, reason = "a failure must say which fault it was")]
-fn a_backup_that_failed_is_none_and_the_next_one_is_whole() {
+fn failed_backup_is_unusable_and_the_next_one_complete() {
     let Some(scene) = Scene::new() else { return };
     let source = scene.source();
     for (number, (fault, exit)) in BACKUP_FAULTS.iter().enumerate() {
@@ -292,7 +292,7 @@ fn a_backup_that_failed_is_none_and_the_next_one_is_whole() {
 
 /// The last sync makes the manifest's name durable. The test finds this sync by bisection.
 #[test]
-fn a_backup_of_which_any_sync_failed_is_none() {
+fn backup_with_a_failed_sync_is_unusable() {
     const MORE_THAN_THERE_ARE: u64 = 256;
     let Some(scene) = Scene::new() else { return };
     let (mut met, mut unmet) = (0, MORE_THAN_THERE_ARE);
@@ -321,7 +321,7 @@ const RESTORE_FAULTS: &[(Fault, Exit)] = &[
 
 #[test]
 #[allow(clippy::print_stdout, reason = "a failure must say which fault it was")]
-fn a_restore_that_failed_leaves_no_data_and_the_next_one_does() {
+fn failed_restore_leaves_no_data_and_can_be_repeated() {
     let Some(scene) = Scene::new() else { return };
     let copy = scene.path("copy");
     scene.back_up_well(&copy);

@@ -47,7 +47,7 @@ async fn clock_health(admin: &AdminClient) -> String {
 }
 
 #[test]
-fn a_clock_that_is_set_an_hour_off_is_reported_and_stops_no_payment() {
+fn clock_an_hour_off_is_reported_and_stops_no_payment() {
     let directory = TempDir::new().unwrap();
     let Some(library) = compile(directory.path(), "clock", include_str!("support_crash/clock.c")) else {
         return;

@@ -169,7 +169,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_files_of_a_data_directory_are_known() {
+    fn manifest_accepts_only_files_of_a_data_directory() {
         let known = [
             "FORMAT",
             "place",

@@ -60,14 +60,14 @@ const LINES: &str = "       1  2031-04-01 15:00:01.000+03:00  an operator: accou
 ";
 
 #[test]
-fn each_record_is_a_line() {
+fn record_is_printed_as_a_line() {
     let mut journal = busy_journal();
     journal.close();
     assert_eq!(printed(&journal, |_| {}), (LINES.to_owned(), String::new()));
 }
 
 #[test]
-fn a_part_has_the_names_of_the_whole() {
+fn part_of_the_journal_has_all_names() {
     let mut journal = busy_journal();
     let expected: String = LINES.lines().skip(10).take(2).map(|line| format!("{line}\n")).collect();
     let part = |options: &mut PrintOptions| {
@@ -122,7 +122,7 @@ fn records_are_found_by_transfer_participant_and_time() {
 }
 
 #[test]
-fn programs_get_one_object_per_line() {
+fn json_output_has_one_object_per_line() {
     let mut journal = busy_journal();
     journal.close();
     let (text, _) = printed(&journal, |options| {
@@ -175,7 +175,7 @@ fn programs_get_one_object_per_line() {
 }
 
 #[test]
-fn what_cannot_be_printed_has_its_exit_code() {
+fn unprintable_journal_fails_with_its_exit_code() {
     let options = |directory: &std::path::Path, from_seq| PrintOptions {
         directory: directory.to_owned(),
         from_seq,

@@ -46,7 +46,7 @@ fn ends_nothing(decision: &mut upesi_ledger::Decision) {
 }
 
 #[test]
-fn findings_about_rules_keep_the_directory_and_wait_to_be_accepted() {
+fn restore_with_rule_findings_waits_for_acceptance() {
     let directory = tempfile::tempdir().unwrap();
     let arguments = backed_up(directory.path(), not_forwarded);
     let report = restore(&arguments).unwrap();

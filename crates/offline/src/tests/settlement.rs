@@ -66,7 +66,7 @@ fn settled() -> TestJournal {
 }
 
 #[test]
-fn a_day_with_settlements_is_sound() {
+fn journal_with_settlements_is_sound() {
     let mut journal = settled();
     let state = journal.ledger.clone();
     assert_eq!(state.settlement(SettlementId(2)).unwrap().state, SettlementState::Committed);
@@ -91,7 +91,7 @@ fn printed(journal: &TestJournal, from_seq: u64, limit: u64, json: bool) -> Stri
 }
 
 #[test]
-fn the_journal_tells_settlements_in_words() {
+fn journal_prints_settlements_in_words() {
     let journal = settled();
     let text = printed(&journal, 13, 6, false);
     let lines: Vec<_> = text.lines().filter_map(|line| line.split_once("an operator: ")).collect();
@@ -284,7 +284,7 @@ fn gross() -> TestJournal {
 }
 
 #[test]
-fn gross_settlement_is_sound_and_told_in_words() {
+fn gross_settlement_is_sound_and_printed_in_words() {
     let mut journal = gross();
     let state = journal.ledger.clone();
     assert_eq!(state.totals().settled_at_once, 1);
@@ -330,7 +330,7 @@ fn with_fees() -> TestJournal {
 }
 
 #[test]
-fn fees_are_sound_and_told_in_words() {
+fn fees_are_sound_and_printed_in_words() {
     let mut journal = with_fees();
     let state = journal.ledger.clone();
     journal.write_snapshot(&state);
@@ -358,7 +358,7 @@ const FEE_DUE: &str = "[FeeDue { transfer: 00000000-0000-4000-8000-000000000002,
                        3600, owed: Ok((AccountId(8), AccountId(7))) }]";
 
 #[test]
-fn a_wrong_fee_is_found() {
+fn wrong_fee_is_found() {
     let changes: [fn(&mut Vec<Event>); 4] = [
         |events| {
             events.pop();
@@ -635,7 +635,7 @@ const CASES: &[Case] = &[
 ];
 
 #[test]
-fn every_kind_of_contradiction_is_found() {
+fn contradictions_of_settlements_are_found() {
     for (at, (prepare, make, expected)) in CASES.iter().enumerate() {
         let mut journal = prepare();
         let decision = make(&journal);

@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn no_line_of_a_help_is_wider_than_the_terminal() {
+    fn help_is_not_wider_than_the_terminal() {
         for width in WIDTHS {
             let mut command = definition(Some(width));
             command.build();
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn each_command_is_in_one_group_of_the_overview() {
+    fn overview_has_each_command_in_one_group() {
         let listed: Vec<_> = GROUPS.iter().flat_map(|(_, names)| *names).copied().collect();
         let command = Cli::command();
         let commands: BTreeSet<_> = command.get_subcommands().map(clap::Command::get_name).collect();
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn the_overview_shows_groups_with_aligned_commands() {
+    fn overview_aligns_commands_of_all_groups() {
         let text = definition(Some(100)).render_help().to_string();
         let lines: Vec<_> = text.lines().collect();
         for (heading, names) in GROUPS {

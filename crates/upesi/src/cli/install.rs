@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn every_command_has_a_page_that_names_its_options() {
+    fn man_page_of_each_command_names_its_options() {
         let pages = pages(definition(None)).unwrap();
         let mut expected = Vec::new();
         names(&definition(None), "upesi", &mut expected);

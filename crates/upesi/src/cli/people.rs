@@ -307,7 +307,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_code_is_drawn_black_on_white_with_a_margin() {
+    fn qr_code_is_black_on_white_with_a_margin() {
         let uri = "otpauth://totp/upesi:amina?secret=JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP&issuer=upesi";
         let modules = QrCode::new(uri).unwrap().width();
         let drawn = qr_code(uri).unwrap();

@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_are_sorted_by_value_and_not_by_text() {
+    fn rows_are_sorted_by_value() {
         let order = |order: &str| {
             let mut table = table();
             table

@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reserved_payment_says_whose_turn_it_is() {
+    fn sentence_of_a_reserved_payment_names_the_next_step() {
         let reserved = transfer("RESERVED", None);
         let of = |state| {
             json!({
@@ -377,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn an_ended_payment_says_how_it_is_settled() {
+    fn sentence_of_an_ended_payment_names_its_settlement() {
         let committed = transfer("COMMITTED", Some("2026-11-21T09:39:54.000Z"));
         let of = |settlement: Value| {
             let told = callback("greenbank", "PUT /transfers/{ID}", "delivered");

@@ -24,7 +24,7 @@ const HOUR_S: &str = "3600";
 const BEHIND_S: i64 = 240;
 
 #[test]
-fn a_node_whose_clock_is_an_hour_ahead_leaves_the_lead_to_another() {
+fn node_with_a_fast_clock_leaves_leadership_to_another() {
     let directory = TempDir::new().unwrap();
     let Some(library) = compile(directory.path(), "clock", include_str!("../support_crash/clock.c")) else {
         return;
@@ -97,7 +97,7 @@ fn takes_a_fulfil(address: SocketAddr) {
 }
 
 #[test]
-fn a_node_that_follows_takes_requests_whatever_its_clock_says() {
+fn follower_with_a_wrong_clock_forwards_requests() {
     let directory = TempDir::new().unwrap();
     let Some(library) = compile(directory.path(), "clock", include_str!("../support_crash/clock.c")) else {
         return;

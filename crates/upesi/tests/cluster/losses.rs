@@ -237,7 +237,7 @@ fn reads(world: &World, load: &Load, fresh: &AtomicU64, ends: &Receiver<()>) {
 }
 
 #[test]
-fn each_part_is_lost_and_nothing_that_was_answered() {
+fn loss_of_any_part_loses_no_acknowledged_transfer() {
     let seed = setting("UPESI_CRASH_SEED").unwrap_or_else(|| u64::from(std::process::id()));
     let count = setting("UPESI_CLUSTER_TAKE_OVERS").unwrap_or(LOSSES.len() as u64);
     println!("losses: seed {seed}, {count} losses");

@@ -121,7 +121,7 @@ pub fn stops_with_everything(hub: Hub, world: &World) {
 }
 
 #[test]
-fn what_a_node_that_follows_answered_is_in_all_copies_whoever_leads() {
+fn requests_accepted_by_a_follower_are_in_all_copies() {
     let seed = setting("UPESI_CRASH_SEED").unwrap_or_else(|| u64::from(std::process::id()));
     let take_overs = setting("UPESI_CLUSTER_TAKE_OVERS").unwrap_or(TAKE_OVERS);
     println!("serving: seed {seed}, {take_overs} take-overs");
@@ -198,7 +198,7 @@ fn has_thread(pid: u32, name: &str) -> bool {
 }
 
 #[test]
-fn a_node_that_takes_requests_takes_over() {
+fn node_that_forwards_requests_takes_over() {
     let directory = TempDir::new().unwrap();
     let broker = Broker::start(directory.path());
     let mut pki = Pki::new();
@@ -221,7 +221,7 @@ fn a_node_that_takes_requests_takes_over() {
 }
 
 #[test]
-fn a_node_that_may_not_lead_does_once_an_operator_promotes_it() {
+fn node_with_may_lead_off_leads_after_promotion() {
     let directory = TempDir::new().unwrap();
     let broker = Broker::start(directory.path());
     let mut pki = Pki::new();

@@ -40,7 +40,7 @@ fn fills(world: &World) {
 }
 
 #[test]
-fn a_hub_alone_becomes_a_cluster_and_its_second_site_goes_on_when_the_first_is_lost() {
+fn standalone_hub_becomes_a_cluster_that_survives_the_loss_of_a_site() {
     let seed = setting("UPESI_CRASH_SEED").unwrap_or_else(|| u64::from(std::process::id()));
     println!("sites: seed {seed}");
     let directory = TempDir::new().unwrap();

@@ -65,7 +65,7 @@ fn store_of(world: &World) -> Value {
 }
 
 #[test]
-fn whoever_leads_knows_the_parties() {
+fn every_leader_knows_the_parties() {
     let directory = TempDir::new().unwrap();
     let broker = Broker::start(directory.path());
     let worlds = nodes(directory.path(), &broker);
@@ -192,7 +192,7 @@ pub fn add(worlds: &[World; 2], backup: &str) -> Hub {
 }
 
 #[test]
-fn what_every_node_has_leaves_the_topic_and_a_node_that_lacks_it_does_not_serve() {
+fn copied_entries_are_deleted_and_a_node_without_them_does_not_serve() {
     let directory = TempDir::new().unwrap();
     let broker = Broker::start(directory.path());
     let mut worlds = nodes(directory.path(), &broker);

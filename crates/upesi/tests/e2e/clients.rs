@@ -236,7 +236,7 @@ fn scene(pki: &mut Pki, tokens: &Tokens) -> World {
 
 /// Like `nothing_that_failed_authentication_changes_anything` of `e2e_identity`, for proofs in the request.
 #[test]
-fn nothing_that_a_gateway_or_a_token_proves_falsely_changes_anything() {
+fn false_proofs_of_gateways_and_tokens_change_nothing() {
     let (mut pki, tokens) = (Pki::new(), Tokens::start());
     let mut world = scene(&mut pki, &tokens);
     let [green, blue] = ["greenbank", "bluewallet"].map(|name| pki.caller(Some(name), world.fspiop()));
@@ -284,7 +284,7 @@ fn nothing_that_a_gateway_or_a_token_proves_falsely_changes_anything() {
 }
 
 #[test]
-fn a_gateway_speaks_for_the_dfsps_that_name_it() {
+fn gateway_acts_for_its_dfsps() {
     for protocols in [Protocols::Http1, Protocols::Http2AndHttp1] {
         let mut pki = Pki::new();
         let mut world = pki.world(&DFSPS, &[]);
@@ -336,7 +336,7 @@ fn exchange(world: &World, sent: &Sent) -> Answer {
 }
 
 #[test]
-fn clients_prove_by_tokens_which_dfsp_they_are() {
+fn clients_authenticate_by_tokens() {
     let tokens = Tokens::start();
     let mut world = World::new(&tokens.settings("required"));
     let prepare = |world: &World| Message::prepare(&Terms::new(&world.new_id(), world.now()));
@@ -387,7 +387,7 @@ fn clients_prove_by_tokens_which_dfsp_they_are() {
 
 /// If tokens are accepted, a participant with a token binding must use a token.
 #[test]
-fn clients_may_be_bound_one_by_one() {
+fn clients_can_be_bound_one_by_one_to_tokens() {
     let tokens = Tokens::start();
     let world = World::new(&tokens.settings("accepted"));
     world.bind("greenbank", "oauth-client:green-client");
@@ -411,7 +411,7 @@ fn clients_may_be_bound_one_by_one() {
 
 /// A token that is bound to a certificate is valid on connections with this certificate only.
 #[test]
-fn a_token_may_be_bound_to_a_certificate() {
+fn token_bound_to_a_certificate_needs_it() {
     let (mut pki, tokens) = (Pki::new(), Tokens::start());
     let world = pki.world(&DFSPS, &tokens.settings("required"));
     world.bind("greenbank", "oauth-client:green-client");

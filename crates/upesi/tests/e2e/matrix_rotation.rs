@@ -240,7 +240,7 @@ fn append(file: &Path, more: &Path) {
 // ---- replacements ----
 
 #[test]
-fn certificates_authorities_and_lists_are_replaced_without_a_lost_message() {
+fn tls_files_are_replaced_without_a_lost_message() {
     let mut scene = Scene::new();
     for name in ["revoked", "blocked"] {
         scene.pki.issue(Usage::Client, name);
@@ -299,7 +299,7 @@ fn certificates_authorities_and_lists_are_replaced_without_a_lost_message() {
 }
 
 #[test]
-fn a_list_past_its_end_stops_new_callers_where_that_is_set() {
+fn stale_revocation_list_stops_new_clients_if_configured() {
     let mut scene = Scene::new();
     let world = scene.world(&[("tls.crl_stale", "refuse")]);
     let load = scene.load(&world);
@@ -317,7 +317,7 @@ fn a_list_past_its_end_stops_new_callers_where_that_is_set() {
 }
 
 #[test]
-fn keys_of_signatures_are_replaced_without_a_refused_message() {
+fn signature_keys_are_replaced_without_a_rejected_message() {
     let mut scene = Scene::new();
     let mut world = scene.world(&[]);
     let load = scene.load(&world);
@@ -377,7 +377,7 @@ fn keys_of_signatures_are_replaced_without_a_refused_message() {
 }
 
 #[test]
-fn a_dfsps_certificate_is_replaced_and_the_connections_of_the_old_one_end() {
+fn replaced_certificate_of_a_dfsp_ends_its_connections() {
     let mut scene = Scene::new();
     let mut world = scene.world(&[]);
     let load = scene.load(&world);
@@ -510,7 +510,7 @@ impl Drop for Spoiled<'_> {
 }
 
 #[test]
-fn files_that_cannot_be_used_stop_no_payment_raise_the_alarm_and_stop_a_start() {
+fn unusable_files_raise_the_alarm_and_stop_only_a_start() {
     let mut scene = Scene::new();
     let imposter = Pki::new();
     let mut world = scene.world(&[]);

@@ -13,12 +13,12 @@ fn world(settings: &[(&str, &str)]) -> World {
 }
 
 #[test]
-fn quotes_are_passed_on() {
+fn quote_dialogues() {
     hold(&mut world(&[]), part(include_str!("dialogues/quotes.txt"), "quotes"));
 }
 
 #[test]
-fn what_cannot_be_delivered_is_told_to_its_sender() {
+fn undeliverable_quotes_are_reported_to_the_sender() {
     let mut world = world(&[
         NEVER_PAUSES,
         ("callbacks.request_timeout_ms", "1500"),
@@ -29,7 +29,7 @@ fn what_cannot_be_delivered_is_told_to_its_sender() {
 }
 
 #[test]
-fn expired_quotes_are_refused_where_the_scheme_says_so() {
+fn expired_quotes_are_rejected_if_configured() {
     for persist in ["false", "true"] {
         let mut world = world(&[("quotes.refuse_expired", "true"), ("quotes.persist", persist)]);
         hold(
@@ -63,7 +63,7 @@ fn expired_quotes_are_refused_where_the_scheme_says_so() {
 }
 
 #[test]
-fn nothing_is_remembered_where_the_check_is_off() {
+fn duplicates_are_forwarded_if_the_check_is_off() {
     hold(
         &mut world(&[("quotes.duplicate_entries", "0")]),
         r#"
@@ -78,7 +78,7 @@ fn nothing_is_remembered_where_the_check_is_off() {
 
 /// The oldest entry is replaced.
 #[test]
-fn the_duplicate_check_remembers_so_many_and_no_more() {
+fn duplicate_check_remembers_a_limited_number() {
     hold(
         &mut world(&[("quotes.duplicate_entries", "2")]),
         r#"
@@ -99,7 +99,7 @@ fn the_duplicate_check_remembers_so_many_and_no_more() {
 
 /// Stored quotes are durable: a restart loses nothing.
 #[test]
-fn quotes_are_kept_over_a_restart() {
+fn stored_quotes_survive_a_restart() {
     let mut world = world(&[("quotes.persist", "true")]);
     hold(
         &mut world,
@@ -137,7 +137,7 @@ fn quotes_are_kept_over_a_restart() {
 
 /// If quotes are not stored, a restart loses them. They are forwarded in the same way.
 #[test]
-fn quotes_are_forgotten_by_a_restart_where_they_are_not_kept() {
+fn quotes_without_storage_are_lost_by_a_restart() {
     hold(
         &mut world(&[]),
         r#"
@@ -166,7 +166,7 @@ const RULES: &str = r#"[
                  "params": { "rerouteToFsp": "redmoney", "additionalHeaders": { "x-intercepted": "yes" } } } } ]"#;
 
 #[test]
-fn rules_refuse_and_reroute() {
+fn rules_reject_and_reroute_quotes() {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), RULES).unwrap();
     let mut world = world(&[("quotes.rules_file", file.path().to_str().unwrap())]);
@@ -191,13 +191,13 @@ fn rules_refuse_and_reroute() {
 // Transaction requests and authorizations are only forwarded. Also the exchanges on the pages of all resources.
 
 #[test]
-fn requests_and_authorizations_are_passed_on() {
+fn transaction_request_and_authorization_dialogues() {
     hold(&mut World::with_lookups(&[]), part(include_str!("dialogues/quotes.txt"), "requests"));
 }
 
 /// Commands on the pages of `docs/resources` have the output that the pages show.
 #[test]
-fn the_exchanges_of_the_pages_hold() {
+fn exchanges_of_the_pages_match_the_hub() {
     let mut world = World::with_lookups(&[]);
     world.join("fxmaker");
     world.set_all_endpoints("fxmaker", &world.dfsp("fxmaker").base_url());
