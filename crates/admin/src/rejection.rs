@@ -372,7 +372,7 @@ fn validation(refusal: &AdminRefusal) -> Detail {
         }
         R::FundsAccountMismatch => "The account does not match participant or currency specified".into(),
         R::FundsAccountInactive => "Account is currently set inactive".into(),
-        R::FundsFull => format!("A hub keeps at most {} movements of funds", LIMITS.funds_transfers).into(),
+        R::FundsFull => format!("A hub stores at most {} movements of funds", LIMITS.funds_transfers).into(),
         R::ReconciliationAccountMissing { currency } => {
             format!("The hub has no HUB_RECONCILIATION account in {currency}").into()
         }

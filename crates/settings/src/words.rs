@@ -97,7 +97,7 @@ impl TextKind for Name {
     }
 }
 
-/// Free text of at most so many bytes.
+/// Free text of at most `BYTES_MAX` bytes.
 #[derive(Debug)]
 pub struct Text<const BYTES_MAX: usize>;
 

@@ -359,7 +359,7 @@ async fn program_of_the_provider_cannot_approve_if_only_users_may() {
             let what = format!("{at} {methods} {approvers_are_people}: {status} {body}");
             match is_person || !approvers_are_people {
                 true => assert!(status == 200 && body.contains(r#""state":"executed""#), "{what}"),
-                false => assert!(status == 403 && body.contains("Only people approve here"), "{what}"),
+                false => assert!(status == 403 && body.contains("Only users may approve"), "{what}"),
             }
         }
     }

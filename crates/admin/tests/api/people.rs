@@ -323,7 +323,7 @@ async fn approval_needs_a_session_with_a_recent_code() {
     let machine = made["token"].as_str().unwrap();
     let waiting = token(&ivan.0, "ivan").await;
     let refused = approve(machine, &waiting["approvalId"]).await;
-    assert!(refused.0 == 403 && refused.1.contains("Only people approve here"), "{refused:?}");
+    assert!(refused.0 == 403 && refused.1.contains("Only users may approve"), "{refused:?}");
     let waiting = token(machine, "ines").await;
     hub.clock.advance(5 * MINUTE_MS + 1);
     let refused = approve(&ivan.0, &waiting["approvalId"]).await;

@@ -67,7 +67,7 @@ impl ArchiveComparison {
     fn open(directory: &Path, findings: &mut Findings) -> Self {
         let path = directory.join(ARCHIVE);
         if !path.is_dir() {
-            return Self { is_absent: true, ..Self::left_out(directory, "there is none") };
+            return Self { is_absent: true, ..Self::left_out(directory, "it does not exist") };
         }
         match FjallArchive::open(&path, &ArchiveOptions::default()) {
             Ok(archive) => {

@@ -221,7 +221,7 @@ impl BulkBooks {
             return Ok(());
         }
         let live =
-            Live::of(bulk).ok_or_else(|| format!("bulk transfer {} is taken without parties", bulk.id))?;
+            Live::of(bulk).ok_or_else(|| format!("bulk transfer {} is received without parties", bulk.id))?;
         if live.payer == live.payee {
             faults.push("is from a DFSP to itself");
         }

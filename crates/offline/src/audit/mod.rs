@@ -107,8 +107,8 @@ pub fn audit(options: &AuditOptions) -> Result<AuditReport, Failure> {
     if let Some(pid) = is_live.filter(|_| !options.allow_live) {
         return Err(in_use(&options.directory, pid));
     }
-    let not_asked_for = (!options.with_archive).then_some("not asked for");
-    let left_out = is_live.map(|_| "a hub is using it").or(not_asked_for);
+    let not_requested = (!options.with_archive).then_some("not requested");
+    let left_out = is_live.map(|_| "a hub is using it").or(not_requested);
     let disk = directory.disk();
     let mut findings = Findings::default();
     let segments = match upesi_journal::segments(&*disk) {

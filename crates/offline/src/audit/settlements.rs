@@ -312,7 +312,7 @@ impl SettlementBooks {
         let state = settlement.states[&account];
         if !matches!(state, SettlementState::Committed | SettlementState::Settled) {
             return Err(format!(
-                "settlement {id}: cover of account {number} moves as it is {}",
+                "settlement {id}: the cover of account {number} moves although its state is {}",
                 state.as_str()
             ));
         }

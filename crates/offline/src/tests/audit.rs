@@ -44,8 +44,8 @@ funds         2 movements
 callbacks     5 owed, 0 delivered, 5 undelivered (0 parked)
 requests      4 compared with their records, 0 could not be parsed
 snapshots     compared at record 13
-archive       not compared: there is none
-store         not read: there is none
+archive       not compared: it does not exist
+store         not read: it does not exist
 start         rehearsed
 
 participant       account                      balance  cap

@@ -30,7 +30,7 @@ const TABLE: &str = "
     store_unavailable                     the store is *
     store_unavailable                     the disk of *
     busy                                  the hub is busy
-    busy                                  Others are reading the *: try again
+    busy                                  Other clients are reading the *: try again
     too_many_connections                  Too many connections
     disk_full                             the hub has no room on its disk
     stopping                              the hub has stopped taking commands
@@ -50,7 +50,7 @@ const TABLE: &str = "
     too_many_wrong_credentials            Too many wrong credentials from this address
     permission_missing                    needs the permission *
     other_participant                     is not of participant *
-    emergency_only                        break-glass lets an iam-admin in again who was switched off, *
+    emergency_only                        a break-glass token may only reactivate an inactive iam-admin
     authentication_off                    This hub has no authentication, because admin.authentication is off
     login_wrong                           Name, password or code is wrong
     too_many_logins                       Too many attempts: try again in * s
@@ -59,7 +59,7 @@ const TABLE: &str = "
     enrolment_code_wrong                  The code is wrong: check the clock of the device
     code_used                             The code was used before: wait for the next one
     session_missing                       The caller has not logged in with a password
-    session_not_found                     There is no session * of yours
+    session_not_found                     You have no session *
     operator_not_found                    Operator '*' does not exist
     operator_exists                       Operator '*' already exists
     operator_participant_fixed            \"participant\" of an operator cannot be changed
@@ -71,7 +71,7 @@ const TABLE: &str = "
     too_many_credentials                  An operator has at most * credentials
     checkpoints_off                       This hub does not sign checkpoints: admin.audit_key_file is not set
 
-    reason_required                       A second person must approve this: say why (Upesi-Reason) in * characters
+    reason_required                       A second person must approve this: give a reason of * or more characters (Upesi-Reason)
     approval_not_found                    Approval * does not exist, or it ended long ago
     approval_not_found                    This approval does not exist, or it ended long ago
     approval_ended                        The approval's state does not permit this: it is *
@@ -79,16 +79,16 @@ const TABLE: &str = "
     approval_of_another                   Only the operator who proposed it may withdraw it
     approval_pending                      Approval * is pending for the same movement of funds
     maker_not_permitted                   The proposer no longer has the permission for this: reject it
-    approver_not_user                     Only people approve here: *
+    approver_not_user                     Only users may approve: *
     approver_login_old                    Approving needs a code from the last 5 minutes: upesi admin login --renew
     approver_login_old                    Log in again: approving needs a recent login
     approver_factor_missing               Log in by another method: approving needs a second factor
-    too_many_approvals                    At most * approvals wait, * of one operator
+    too_many_approvals                    At most * approvals can be pending, * of one operator
     approvals_too_large                   The pending approvals have reached their maximum size: have some decided first
     policy_invalid                        A change in the safe direction never needs a second person
     change_set_size                       A change set has 1 to * changes and at most * KiB
     change_set_kind                       This change cannot be part of a change set
-    change_set_kind                       it is not made as part of a change set
+    change_set_kind                       it cannot be part of a change set
     change_set_skips_account              Change *: State change not allowed
     too_many_change_sets                  At most * change sets of one operator can be pending
 
@@ -115,7 +115,7 @@ const TABLE: &str = "
     signature_key_taken                   Participant '*' has this key in its file
     signature_key_revoked                 This key was revoked, which is permanent
     signature_key_waiting                 Another key of the participant has not started yet
-    signature_key_times                   A key starts before its certificate ends, and overlaps with *
+    signature_key_times                   A key must start before its certificate ends, and may overlap with *
     signature_key_of_hub                  The hub's own keys are in files
     too_many_signature_keys               A participant has at most * keys that are not revoked or ended
     too_many_revoked_keys                 At most * revoked keys of a participant are retained
@@ -152,14 +152,14 @@ const TABLE: &str = "
     funds_account_mismatch                The account does not match participant or currency specified
     funds_final                           The movement of funds is * already
     withdrawal_expired                    The withdrawal expired
-    too_many_funds                        A hub keeps at most * movements of funds
+    too_many_funds                        A hub stores at most * movements of funds
 
     settlement_model_not_found            Settlement Model '*' does not exist
     settlement_model_exists               Settlement Model already exists
     settlement_model_conflict             Settlement Model '*' already governs this currency and account type
     settlement_model_unsupported          Settlement models cannot be *
     settlement_model_cover                * accounts are covered by SETTLEMENT accounts, and not by *
-    settlement_model_stops_payments       * would have no model of POSITION, and no payment: *
+    settlement_model_stops_payments       * would have no model for POSITION accounts, and so no payments: *
     settlement_model_missing              Unable to find a matching or default, Settlement Model
     too_many_settlement_models            A hub has at most * settlement models
     window_not_found                      Window * does not exist

@@ -460,7 +460,7 @@ fn unchangeable_differences_are_conflicts() {
     assert_eq!(
         failure.message,
         "nothing was changed\ns.toml:4: model DEFERREDNETKES exists and settlement_account_type is SETTLEMENT, not \
-         INTERCHANGE_FEE_SETTLEMENT; a model cannot be changed: switch it off and give the new model another name\ns.toml:10: participant greenbank exists \
+         INTERCHANGE_FEE_SETTLEMENT; a model cannot be changed: deactivate it and give the new model another name\ns.toml:10: participant greenbank exists \
          and is_proxy is false, not true; that cannot be changed: give the new participant another name"
     );
     assert_eq!(hub.changes(), Vec::<String>::new());
@@ -559,7 +559,7 @@ fn model_difference_stops_all_changes() {
     assert_eq!(failure.exit, Exit::Failure);
     assert_eq!(
         failure.message,
-        "nothing was changed\ns.toml:4: model DEFERREDNETKES exists and delay is IMMEDIATE, not DEFERRED, currency is none, not KES; a model cannot be changed: switch it off and give the new model another name"
+        "nothing was changed\ns.toml:4: model DEFERREDNETKES exists and delay is IMMEDIATE, not DEFERRED, currency is none, not KES; a model cannot be changed: deactivate it and give the new model another name"
     );
     assert_eq!(hub_with_model.changes(), Vec::<String>::new());
 }
@@ -656,7 +656,7 @@ fn later_rejections_are_found_before_any_change() {
          s.toml:2: this hub has no participant \"Switch\"; `hub` must be the name of the hub's own participant\n\
          s.toml:4: ZMW has no settlement model, neither here nor at the hub: write a [[model]] with currency = \"ZMW\", or one without a currency for all currencies that have none\n\
          s.toml:7: model DEFERREDNETKES cannot be created: at the hub, model NETKES governs the same accounts; name that one \
-         here, or switch it off first\n\
+         here, or deactivate it first\n\
          s.toml:12: \"greenbank\" differs only in case from \"GreenBank\" at the hub; write it in the same way"
     );
     assert_eq!(hub.changes(), Vec::<String>::new());
