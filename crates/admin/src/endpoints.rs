@@ -244,7 +244,7 @@ mod tests {
             ("TRX_REQ_SERVICE", "http://dfsp?a=b", "neither query nor placeholders"),
             ("TRANSFER_PUT", "http://dfsp/{{transferId", "{{ without }}"),
             ("TRANSFER_POST", "http://me:secret@dfsp/", "credentials"),
-            ("TRANSFER_POST", "http://dfsp:port/", "no URL that can be called"),
+            ("TRANSFER_POST", "http://dfsp:port/", "not a URL that can be called"),
             ("TRANSFER_POST", "http://dfsp:99999/", "a port from 1 to 65535"),
         ] {
             let kind = EndpointType::parse(&format!("FSPIOP_CALLBACK_URL_{kind}")).unwrap();
