@@ -43,7 +43,7 @@ fn registration_can_be_changed_by_others_without_ownership_check() {
     hold(
         &mut World::with_lookups(&[("lookup.ownership_check", "false")]),
         r#"
-        dialogue Of another's party
+        dialogue A DFSP changes another DFSP's party
           bluewallet POST /participants/MSISDN/<n> {"fspId":"bluewallet"}
           → bluewallet PUT {"partyList":[{"fspId":"bluewallet","partyIdType":"MSISDN","partyIdentifier":"<n>"}]}
           redmoney PUT /participants/MSISDN/<n> {"fspId":"redmoney"}

@@ -248,7 +248,7 @@ fn stale_party_is_removed_if_configured() {
     hold(
         &mut world,
         r#"
-        dialogue The oracle names a DFSP that is none any more
+        dialogue The oracle names a DFSP that no longer exists
           oracle answers 200 {"partyList":[{"fspId":"gone"},{"fspId":"bluewallet"}]}
           greenbank GET /parties/MSISDN/<n>
           → oracle GET /participants/MSISDN/<n>
@@ -267,7 +267,7 @@ fn parties_of_an_oracle_belong_to_their_dfsps() {
     hold(
         &mut world,
         r#"
-        dialogue Only the owner changes it
+        dialogue Only the owner may change a party
           oracle answers 200 {"partyList":[{"fspId":"bluewallet"}]}
           redmoney PUT /participants/MSISDN/<n> {"fspId":"redmoney"}
           → oracle GET /participants/MSISDN/<n>
@@ -277,7 +277,7 @@ fn parties_of_an_oracle_belong_to_their_dfsps() {
           → oracle PUT /participants/MSISDN/<n> {"fspId":"bluewallet","currency":"KES"}
           → bluewallet PUT {"currency":"KES","partyList":[{"fspId":"bluewallet","partyIdType":"MSISDN","partyIdentifier":"<n>"}]}
 
-        dialogue Only the owner removes it
+        dialogue Only the owner may remove a party
           oracle answers 200 {"partyList":[{"fspId":"bluewallet"}]}
           redmoney DELETE /participants/MSISDN/<n>
           → oracle GET /participants/MSISDN/<n>

@@ -35,7 +35,7 @@ fn expired_quotes_are_rejected_if_configured() {
         hold(
             &mut world,
             r#"
-            dialogue Too late
+            dialogue Expired requests
               greenbank POST /quotes to=bluewallet <quote> <soon>→<past>
               → greenbank ERROR 3302 Quote expired
               greenbank POST /bulkQuotes to=bluewallet <bulk> <soon>→<past>
@@ -43,7 +43,7 @@ fn expired_quotes_are_rejected_if_configured() {
               greenbank POST /fxQuotes to=bluewallet <fx> <soon>→<past>
               → greenbank ERROR 3302 Quote expired
 
-            dialogue In time, and the answer too late
+            dialogue A request in time, and an answer after the expiration
               greenbank POST /quotes to=bluewallet <quote>
               → bluewallet POST sent
               later 61 s
@@ -52,7 +52,7 @@ fn expired_quotes_are_rejected_if_configured() {
               bluewallet PUT /quotes/<id>/error to=greenbank {"errorInformation":{"errorCode":"5103","errorDescription":"x"}}
               → greenbank PUT sent
 
-            dialogue Without an expiration there is none
+            dialogue A quote without an expiration never expires
               greenbank POST /quotes to=bluewallet <quote> ,"expiration":"<soon>"→
               → bluewallet POST sent
               bluewallet PUT /quotes/<id> to=greenbank <terms>
@@ -67,7 +67,7 @@ fn duplicates_are_forwarded_if_the_check_is_off() {
     hold(
         &mut world(&[("quotes.duplicate_entries", "0")]),
         r#"
-        dialogue Changed and passed on
+        dialogue A modified quote under the same id is forwarded
           greenbank POST /quotes to=bluewallet <quote>
           → bluewallet POST sent
           greenbank POST /quotes to=bluewallet <quote> "10"→"11"
@@ -82,7 +82,7 @@ fn duplicate_check_remembers_a_limited_number() {
     hold(
         &mut world(&[("quotes.duplicate_entries", "2")]),
         r#"
-        dialogue Two are remembered
+        dialogue Two ids are remembered
           greenbank POST /quotes to=bluewallet <quote>
           → bluewallet POST sent
           greenbank POST /quotes to=bluewallet <quote> <id>→<id2>
@@ -104,7 +104,7 @@ fn stored_quotes_survive_a_restart() {
     hold(
         &mut world,
         r#"
-        dialogue Kept
+        dialogue A quote and its answer
           greenbank POST /quotes to=bluewallet <quote>
           → bluewallet POST sent
           hub restarts
@@ -120,7 +120,7 @@ fn stored_quotes_survive_a_restart() {
           bluewallet PUT /quotes/<id> to=greenbank <terms>
           → greenbank PUT sent
 
-        dialogue Bulk and conversion
+        dialogue A bulk quote and an FX quote
           greenbank POST /bulkQuotes to=bluewallet <bulk>
           → bluewallet POST sent
           greenbank POST /fxQuotes to=bluewallet <fx>
@@ -141,7 +141,7 @@ fn quotes_without_storage_are_lost_by_a_restart() {
     hold(
         &mut world(&[]),
         r#"
-        dialogue Forgotten
+        dialogue A modified quote after a restart is forwarded
           greenbank POST /quotes to=bluewallet <quote>
           → bluewallet POST sent
           hub restarts
@@ -173,13 +173,13 @@ fn rules_reject_and_reroute_quotes() {
     hold(
         &mut world,
         r#"
-        dialogue Too much
+        dialogue A quote above the limit of a rule
           greenbank POST /quotes to=bluewallet <quote> "10"→"1000.01"
           → greenbank ERROR 4200 Payer limit error - above the limit of the scheme
           greenbank POST /quotes to=bluewallet <quote> "10"→"1000"
           → bluewallet POST sent
 
-        dialogue Rerouted, with a header of the rule
+        dialogue A rerouted quote, with the header of the rule
           greenbank POST /quotes to=bluewallet <quote> "KES","amount"→"USD","amount"
           → redmoney POST sent +x-intercepted:yes
           redmoney PUT /quotes/<id> to=greenbank <terms>

@@ -289,14 +289,14 @@ fn fx_transfers_rejected_and_repeated() {
     world.stop_and_audit();
 }
 
-/// An FX transfer and its transfer end alike when the hub is restarted between any two messages.
+/// An FX transfer and its transfer complete although the hub is restarted between their messages.
 #[test]
 fn payment_survives_restarts_between_its_messages() {
     let mut world = world(&[]);
     hold(
         &mut world,
         r#"
-        dialogue Restarted
+        dialogue A payment with restarts
           greenbank POST /fxTransfers to=forex <conversion>
           → forex POST sent
           hub restarts
