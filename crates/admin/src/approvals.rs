@@ -88,7 +88,6 @@ struct SetView {
     diff: Option<Vec<SetChangeView>>,
 }
 
-/// A change of a set.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct SetChangeView {

@@ -26,7 +26,6 @@ const LOOKED_AT_MAX: usize = 100_000;
 const NAMES: [&str; 10] =
     ["fsp", "payer", "payee", "state", "from", "to", "amount", "currency", "limit", "cursor"];
 
-/// A page.
 #[derive(Serialize)]
 struct Page {
     transfers: Vec<TransferView>,

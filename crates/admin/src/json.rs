@@ -27,7 +27,6 @@ pub(crate) fn empty(status: StatusCode) -> Result<Response, ApiError> {
     Ok(status.into_response())
 }
 
-/// The object `{}`.
 #[derive(Serialize)]
 pub(crate) struct EmptyObject {}
 

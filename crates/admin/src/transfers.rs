@@ -27,7 +27,6 @@ pub(crate) struct TransferView {
     transfer_id: String,
     /// State that DFSPs see.
     transfer_state: &'static str,
-    /// Internal state.
     internal_state: &'static str,
     payer: Option<Party>,
     payee: Option<Party>,

@@ -378,7 +378,6 @@ impl AdminApi {
         read(path, &self.exchange(Method::POST, path, JSON, body.into()).await?.1)
     }
 
-    /// Whether this is the port for DFSPs.
     async fn is_port_of_dfsps(&self) -> bool {
         let request =
             Request::builder().uri(format!("{}{OF_DFSPS}", self.prefix)).body(Full::new(Bytes::new()));

@@ -207,7 +207,6 @@ fn crate_of(path: &str) -> &str {
     path.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_').next().unwrap_or(path)
 }
 
-/// Whether a path is in a module.
 fn is_in(path: &str, module: &str) -> bool {
     path.strip_prefix(module)
         .is_some_and(|rest| !rest.starts_with(|letter: char| letter.is_ascii_alphanumeric() || letter == '_'))

@@ -146,7 +146,6 @@ impl MappedFile {
     }
 }
 
-/// The mapped files of this process.
 pub(crate) fn of_this_process() -> Vec<MappedFile> {
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
     let program = std::fs::read_link("/proc/self/exe").unwrap_or_default();

@@ -185,7 +185,6 @@ impl Gathered {
         }
     }
 
-    /// The tables `[[dfsp]]`.
     fn read_dfsps(&mut self, tables: &DeArray<'_>, at: &dyn Fn(usize) -> Option<Origin>, origin: &Origin) {
         for table in tables {
             let origin = at(table.span().start).unwrap_or_else(|| origin.clone());

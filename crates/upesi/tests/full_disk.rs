@@ -259,7 +259,6 @@ fn reserved_bytes(disk: &SmallDisk) -> u64 {
     fs::metadata(disk.root().join("data/reserve")).map_or(0, |found| found.blocks() * 512)
 }
 
-/// The metric of the reserve.
 async fn reserve_metric(admin: &AdminClient) -> u64 {
     let text = String::from_utf8(admin.get("/metrics").await.unwrap().to_vec()).unwrap();
     let value = text.lines().find_map(|line| line.strip_prefix("upesi_disk_reserve_bytes "));

@@ -54,7 +54,6 @@ impl AuditPort {
     }
 }
 
-/// A page.
 #[derive(Serialize)]
 struct Page {
     entries: Vec<AuditEntryView>,

@@ -365,7 +365,6 @@ async fn program_of_the_provider_cannot_approve_if_only_users_may() {
     }
 }
 
-/// A group name with blanks is a single group.
 #[tokio::test]
 async fn group_name_with_blanks_is_a_single_group() {
     let key = Key::rsa();

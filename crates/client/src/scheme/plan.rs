@@ -235,8 +235,8 @@ impl Plan {
             };
             if let Some((other, _)) = state.models.iter().find(|(_, other)| governs_same(other)) {
                 self.conflicts.push(format!(
-                    "{}: model {} cannot be created: at the hub, model {other} governs the same accounts; name that one here, or deactivate \
-                     it off first",
+                    "{}: model {} cannot be created: at the hub, model {other} governs the same \
+                     accounts; name that one here, or deactivate it first",
                     model.place, model.name
                 ));
             }

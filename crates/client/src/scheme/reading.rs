@@ -407,7 +407,7 @@ impl<'a> Reading<'a> {
         if binding.is_none() {
             let kind = text.split_once(':').and_then(|(kind, _)| BindingKind::parse(kind));
             let demand = kind.map_or_else(kinds_of_bindings, |kind| {
-                format!("what follows {}: {}", kind.name(), kind.demand())
+                format!("the value after {}: {}", kind.name(), kind.demand())
             });
             self.mistake(start, format!("{text:?} is not a binding: {demand}"));
         }

@@ -24,7 +24,6 @@ impl<'t> Section<'t> {
         Self { table, start, known: Vec::new() }
     }
 
-    /// Takes the value of a key.
     fn take(&mut self, key: &'static str) -> Option<Spanned<DeValue<'t>>> {
         self.known.push(key);
         self.table.remove(key)

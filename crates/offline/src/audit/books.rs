@@ -387,7 +387,6 @@ impl Books {
         compared?.err()
     }
 
-    /// The payee of a transfer in flight.
     fn payee_in_flight(&self, id: TransferId) -> Option<ParticipantId> {
         self.in_flight.get(&id).map(|transfer| transfer.payee)
     }
@@ -511,8 +510,9 @@ impl Books {
             if pending != Some(book.pending) {
                 let (number, booked) = (index + 1, decimal(book.pending));
                 let found = pending.map_or_else(|| "none".to_owned(), decimal);
-                findings
-                    .push(format!("account {number}: {booked} is reserved by events, by the ledger {found}"));
+                findings.push(format!(
+                    "account {number}: the events reserve {booked}, the ledger reserves {found}"
+                ));
             }
         }
         if ledger.accounts().len() != self.scheme.accounts.len() {

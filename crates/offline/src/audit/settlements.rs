@@ -40,7 +40,6 @@ enum Raise {
     By(i128),
 }
 
-/// A settlement.
 #[derive(Clone, Debug)]
 struct Settlement {
     rules: Rules,

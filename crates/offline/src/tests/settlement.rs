@@ -117,7 +117,6 @@ fn journal_prints_settlements_in_words() {
     );
 }
 
-/// The decision of a command, changed.
 fn decided(journal: &TestJournal, command: AdminCommand, change: impl FnOnce(&mut Vec<Event>)) -> Decision {
     let mut decision = journal.decide(&upesi_ledger::Command::Admin(command));
     assert!(!decision.events.is_empty(), "{:?}", decision.reply);

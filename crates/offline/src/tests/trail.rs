@@ -156,7 +156,6 @@ fn stepped(events: &mut [Event], of: u64, at: u32) {
     }
 }
 
-/// Changes the end of a proposal.
 fn ended(events: &mut [Event], change: impl Fn(&mut Option<Box<str>>, &mut ProposalState)) {
     for event in events {
         if let Event::ProposalEnded { by, state, .. } = event {

@@ -53,7 +53,7 @@ pub enum Command {
     ///
     /// Serves DFSPs (FSPIOP API) on one port and operators (admin API, health, metrics) on another. All data is in one
     /// directory. The hub needs no configuration. It is ready when GET /health answers 200 on both ports. SIGTERM and
-    /// SIGINT stop it in order: accepted requests finish, and the hub writes a snapshot. A hub that is killed loses
+    /// SIGINT stop it cleanly: accepted requests finish, and the hub writes a snapshot. A hub that is killed loses
     /// nothing that it has acknowledged.
     Serve(SettingsArguments),
     /// Create an empty data directory, for the first start of a hub with data.must_exist.

@@ -47,7 +47,7 @@ pub enum DfspCommand {
     SigningKey(SigningKeyArguments),
     /// Revoke a signing key of a DFSP, immediately and permanently.
     RevokeKey(RevokeKeyArguments),
-    /// Bind a key, a name, a client or a gateway to a DFSP: a client that proves it is this DFSP.
+    /// Bind a key, a name, a client or a gateway to a DFSP: a client with this proof can act as the DFSP.
     Bind(BindArguments),
     /// Remove a binding: clients can no longer authenticate with it.
     Unbind(BindArguments),

@@ -88,7 +88,6 @@ fn ask_hidden(what: &str) -> Result<String, Failure> {
     answer.map_err(|error| Failure::new(Exit::InputOutput, format!("the terminal: {error}")))
 }
 
-/// Asks for a code.
 fn ask_code() -> Result<String, Failure> {
     if io::stdin().is_terminal() {
         eprint!("Code: ");

@@ -35,7 +35,7 @@ pub enum SettlementCommand {
     /// Advance the accounts of a settlement.
     ///
     /// Advances stage by stage, up to the given state. Accounts that have reached it are not changed. Recipients'
-    /// positions return at reserved, senders' positions at committed.
+    /// positions are reset at reserved, senders' positions at committed.
     Advance(AdvanceArguments),
     /// Abort a settlement; its windows can be settled again.
     ///
@@ -264,9 +264,9 @@ pub enum Kind {
 pub enum Stage {
     /// The bank has the list.
     Recorded,
-    /// Recipients' positions have returned.
+    /// Recipients' positions are reset.
     Reserved,
-    /// Senders' positions have returned.
+    /// Senders' positions are reset.
     Committed,
     /// Finished.
     Settled,

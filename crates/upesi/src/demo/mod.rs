@@ -251,7 +251,7 @@ impl<'arguments> Demo<'arguments> {
         let result = (out.join("result.json").display().to_string(), "all figures of the load");
         let journal = (format!("{binary} journal {data} --limit 5"), "its first records");
         let places = if self.arguments.keep {
-            title(5, "look further");
+            title(5, "to explore further");
             let (keys, admin) = (self.trial.directory().display(), self.hub.admin_url());
             let operator = format!(
                 "--anchors {keys}/ca.pem --certificate {keys}/operators/operator.pem --key {keys}/operators/operator.key"
@@ -268,7 +268,10 @@ impl<'arguments> Demo<'arguments> {
                 journal,
             ]
         } else {
-            title(5, "look further (KEEP=1 make demo, or upesi demo --keep, leaves hub and DFSPs running)");
+            title(
+                5,
+                "to explore further (KEEP=1 make demo, or upesi demo --keep, leaves hub and DFSPs running)",
+            );
             vec![result, (format!("{binary} audit {data}"), "verifies the data"), journal]
         };
         for (place, about) in places {

@@ -117,7 +117,6 @@ struct Change {
     pub pieces: Vec<(u64, Vec<u8>)>,
 }
 
-/// A change of names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum NameChange {
     /// A file or a directory was created.
@@ -212,7 +211,6 @@ fn durable(lines: &[&str]) -> HashMap<u64, usize> {
     durable
 }
 
-/// The words of a line.
 struct Words<'line>(std::str::Split<'line, char>);
 
 impl<'line> Words<'line> {

@@ -242,7 +242,6 @@ pub fn check(head: &str, body: &str) {
     assert_eq!(expected.code().number().to_string(), code, "{body}");
 }
 
-/// Whether a text fits a pattern with `*`.
 fn fits(pattern: &str, text: &str) -> bool {
     match pattern.split_once('*') {
         None => pattern == text,

@@ -60,7 +60,7 @@ fn mistakes_are_reported_with_their_lines() {
                 "s.toml:7: binding \"san-dns:A.example\" is listed twice",
                 "s.toml:7: \"key:1\" is not a binding: write KIND:VALUE, where KIND is one of spki-sha256, cert-sha256, san-uri, \
                  san-dns, subject, oauth-client, gateway",
-                "s.toml:8: \"san-dns:*.example\" is not a binding: what follows san-dns: must be a host name without wildcards, \
+                "s.toml:8: \"san-dns:*.example\" is not a binding: the value after san-dns: must be a host name without wildcards, \
                  and may end with ;issuer-key=SHA-256",
                 "s.toml:10: \"aa\" has the binding san-dns:a.example, too",
             ],

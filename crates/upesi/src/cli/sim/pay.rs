@@ -215,7 +215,7 @@ fn in_words(arguments: &PayArguments, receipt: &Receipt) -> String {
         }
     }
     if let Some(transfer) = &receipt.transfer {
-        let state = transfer.state.as_deref().unwrap_or("its end is unknown");
+        let state = transfer.state.as_deref().unwrap_or("its outcome is unknown");
         text += &format!("  transfer {}: {state}\n", transfer.transfer_id);
     }
     text
