@@ -51,7 +51,7 @@ pub enum DirectivesError {
     )]
     Malformed(String),
     /// A directive names an unknown target.
-    #[error("{target:?} is not a target, {}", known_targets(.meant))]
+    #[error("{target:?} is not a target; {}", known_targets(.meant))]
     UnknownTarget {
         /// The target.
         target: String,
@@ -63,7 +63,7 @@ pub enum DirectivesError {
 fn known_targets(meant: &Option<&'static str>) -> String {
     match meant {
         Some(meant) => format!("did you mean {meant}?"),
-        None => format!("there are {}", TARGETS.join(", ")),
+        None => format!("the targets are {}", TARGETS.join(", ")),
     }
 }
 
@@ -207,7 +207,7 @@ mod tests {
             }
         }
         let all = parse("kafka=debug").unwrap_err().to_string();
-        assert!(all.contains("there are fjall, lsm_tree, ") && all.contains(", upesi_tables"), "{all}");
+        assert!(all.contains("the targets are fjall, lsm_tree, ") && all.contains(", upesi_tables"), "{all}");
     }
 
     #[test]

@@ -6,7 +6,7 @@ use super::kind::Kind;
 use super::mistake::{Mistake, Origin};
 use super::raw::Raw;
 
-/// Name of the tables with decisions about single DFSPs.
+/// Name of the tables with settings of single DFSPs.
 pub const DFSP: &str = "dfsp";
 
 /// One setting of the catalogue.
@@ -29,7 +29,7 @@ pub struct Setting {
 }
 
 impl Setting {
-    /// The environment variable that sets it. For a decision about a DFSP, `NAME` stands for the DFSP.
+    /// The environment variable that sets it. For a setting of a single DFSP, `NAME` stands for the DFSP.
     pub fn variable(&self) -> String {
         let dfsp = if self.section == DFSP { "__NAME" } else { "" };
         format!("UPESI__{}{dfsp}__{}", self.section.to_uppercase(), self.name.to_uppercase())
@@ -243,7 +243,7 @@ macro_rules! sections {
         #[derive(Clone, Debug)]
         pub struct Settings {
             $($(#[doc = $help])+ pub $section: $Group,)+
-            /// Decisions about single DFSPs.
+            /// Settings of single DFSPs.
             pub dfsps: Vec<Dfsp>,
         }
 

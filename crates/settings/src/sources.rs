@@ -36,7 +36,7 @@ pub struct Sources {
 #[derive(Debug, Default)]
 pub(super) struct Gathered {
     pub given: BTreeMap<String, (Raw, Origin)>,
-    /// The DFSPs with decisions of their own, in the order of the sources.
+    /// The DFSPs with their own settings, in the order of the sources.
     pub dfsps: Vec<FspId>,
     pub mistakes: Vec<Mistake>,
 }
@@ -64,7 +64,7 @@ impl Gathered {
             match of_dfsp.rsplit_once('.') {
                 Some((dfsp, name)) => {
                     if let Some(dfsp) = self.dfsp(dfsp, &origin) {
-                        self.decide(&dfsp, name, raw, origin);
+                        self.set_of_dfsp(&dfsp, name, raw, origin);
                     }
                 }
                 None => self
@@ -77,14 +77,17 @@ impl Gathered {
         }
     }
 
-    /// Stores a decision about a DFSP.
-    fn decide(&mut self, dfsp: &FspId, name: &str, raw: Raw, origin: Origin) {
+    /// Stores a setting of a single DFSP.
+    fn set_of_dfsp(&mut self, dfsp: &FspId, name: &str, raw: Raw, origin: Origin) {
         let key = format!("{}.{name}", key_prefix(dfsp));
         if !is_setting(&format!("{DFSP}.{name}")) {
-            self.mistake(origin, unknown_decision(name));
+            self.mistake(origin, unknown_dfsp_setting(name));
         } else if matches!(&raw, Raw::Plain(text) | Raw::Text(text) if text.is_empty()) {
-            // An empty variable must not remove a decision, such as the networks of a DFSP.
-            self.mistake(origin, format!("{key}: the value is empty; leave it out for no decision"));
+            // An empty variable must not remove a setting, such as the networks of a DFSP.
+            self.mistake(
+                origin,
+                format!("{key}: the value is empty; omit it to use the setting of all DFSPs"),
+            );
         } else {
             self.given.insert(key, (raw, origin));
         }
@@ -175,7 +178,7 @@ impl Gathered {
         if !known().any(|known| known == section) {
             let hint = match nearest(section, known()) {
                 Some(meant) => format!("did you mean [{meant}]?"),
-                None => format!("there are {}", known().collect::<Vec<_>>().join(", ")),
+                None => format!("the sections are {}", known().collect::<Vec<_>>().join(", ")),
             };
             return self.mistake(origin, format!("[{section}] is not a section; {hint}"));
         }
@@ -207,7 +210,7 @@ impl Gathered {
             }
             for (name, value) in content.iter().filter(|(name, _)| name.get_ref() != "name") {
                 let Some(origin) = at(name.span().start) else { continue };
-                self.decide(&dfsp, name.get_ref(), raw(value), origin);
+                self.set_of_dfsp(&dfsp, name.get_ref(), raw(value), origin);
             }
         }
     }
@@ -233,10 +236,10 @@ fn is_setting(key: &str) -> bool {
     CATALOGUE.iter().any(|setting| setting.key == key)
 }
 
-fn unknown_decision(name: &str) -> String {
-    let hint = match nearest(name, variables::decisions()) {
+fn unknown_dfsp_setting(name: &str) -> String {
+    let hint = match nearest(name, variables::dfsp_settings()) {
         Some(meant) => format!("did you mean {meant:?}?"),
-        None => format!("there are {}", variables::decisions().collect::<Vec<_>>().join(", ")),
+        None => format!("its settings are {}", variables::dfsp_settings().collect::<Vec<_>>().join(", ")),
     };
     format!("[[{DFSP}]] has no {name:?}; {hint}")
 }

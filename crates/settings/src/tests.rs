@@ -133,7 +133,7 @@ fn mistakes_in_a_file_are_reported_with_their_lines() {
         (
             "[kafka]\n",
             vec![
-                "1: [kafka] is not a section; there are data, archive, store, fspiop, admin, oidc, oidc_dfsps, oauth, security, cluster, cluster_tls, broker_tls, broker_sasl, fspiop_tls, \
+                "1: [kafka] is not a section; the sections are data, archive, store, fspiop, admin, oidc, oidc_dfsps, oauth, security, cluster, cluster_tls, broker_tls, broker_sasl, fspiop_tls, \
                 admin_tls, metrics_tls, outbound_tls, outbound, jws, pkcs11, tls, hub, engine, admission, callbacks, relay, lookup, oracles, quotes, log, metrics, shutdown",
             ],
         ),
@@ -718,9 +718,9 @@ fn invalid_origins_are_reported() {
     );
 }
 
-/// Decisions about single DFSPs come from tables, variables and flags.
+/// Settings of single DFSPs come from tables, variables and flags.
 #[test]
-fn dfsp_decisions_of_all_sources_are_joined() {
+fn dfsp_settings_of_all_sources_are_joined() {
     let file = file(
         "[[dfsp]]\nname = \"greenbank\"\nnetworks = [\"192.0.2.0/24\", \"2001:db8:7::/48\"]\n\
          lookups_per_s = 50\nsignatures = \"warn\"\n\n[[dfsp]]\nname = \"blue.bank\"\nregistrations_per_s = 7\n",
@@ -760,7 +760,7 @@ fn dfsp_decisions_of_all_sources_are_joined() {
 }
 
 #[test]
-fn mistakes_in_dfsp_decisions_are_reported() {
+fn mistakes_in_dfsp_settings_are_reported() {
     let table = |line: &str| format!("[[dfsp]]\nname = \"greenbank\"\n{line}\n");
     for (content, expected) in [
         ("[dfsp]\nname = \"greenbank\"\n", "1: write [[dfsp]], one table for each DFSP, with its name"),
@@ -789,7 +789,7 @@ fn mistakes_in_dfsp_decisions_are_reported() {
         ),
         (
             &table("networks = \"\""),
-            "3: dfsp.greenbank.networks: the value is empty; leave it out for no decision",
+            "3: dfsp.greenbank.networks: the value is empty; omit it to use the setting of all DFSPs",
         ),
         // An empty list does not open the port to all addresses.
         (
