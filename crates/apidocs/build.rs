@@ -1,4 +1,4 @@
-//! Compresses what is served, once, when the hub is built.
+//! Compresses the served files once, during the build.
 
 use std::io::Write;
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::{env, fs};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
-/// The files, from this crate's directory; their last parts are their names in `OUT_DIR`.
+/// The files, relative to this crate's directory. The last parts of their paths are their names in `OUT_DIR`.
 const FILES: [&str; 8] = [
     "../../docs/openapi/fspiop.yaml",
     "../../docs/openapi/admin.yaml",

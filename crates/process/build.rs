@@ -1,18 +1,18 @@
-//! Notes what the binary is built from, so that `upesi --version` names the commit.
+//! Records the commit that the binary is built from, for `upesi --version`.
 
 use std::env;
 use std::path::Path;
 use std::process::Command;
 
-/// From this crate's directory: what a build of it depends on.
+/// The sources of the build, relative to this crate's directory.
 const SOURCES: [&str; 4] = ["../../crates", "../../tools", "../../Cargo.toml", "../../Cargo.lock"];
-/// Where git notes what is checked out: the log of a worktree's HEAD grows with each commit and each checkout.
+/// The file in which git records each checkout and commit: the log of a worktree's HEAD.
 const CHECKED_OUT: &str = "logs/HEAD";
 
 fn main() {
     println!("cargo::rerun-if-env-changed=UPESI_COMMIT");
     let named = env::var("UPESI_COMMIT").ok().filter(|text| !text.is_empty());
-    // A debug build does not ask git: with each commit, all tests of this crate would be compiled anew.
+    // A debug build does not ask git. Otherwise, each commit would compile all tests of this crate again.
     let commit = named.or_else(|| is_release().then(checked_out).flatten()).unwrap_or_default();
     let number = env::var("CARGO_PKG_VERSION").unwrap_or_default();
     let version = match (&*commit, is_release()) {
@@ -31,7 +31,7 @@ fn is_release() -> bool {
 /// The commit, with a `+` where sources differ from it; `None` outside of a git checkout.
 fn checked_out() -> Option<String> {
     let log = git(&["rev-parse", "--git-path", CHECKED_OUT])?;
-    // Cargo would build anew each time for a file that is not there.
+    // Cargo would build again each time for a file that does not exist.
     if Path::new(&log).exists() {
         println!("cargo::rerun-if-changed={log}");
     }

@@ -247,7 +247,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn utilisation_is_a_share_of_the_bound() {
+    fn utilisation_is_the_used_share_of_the_limit() {
         let amount = |text| Amount::parse_decimal(text).unwrap();
         for (position, bound, expected) in [
             ("0", "1000", Some(0)),

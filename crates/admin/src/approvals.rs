@@ -88,7 +88,6 @@ struct SetView {
     diff: Option<Vec<SetChangeView>>,
 }
 
-/// A change of a set.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct SetChangeView {
@@ -195,7 +194,7 @@ fn may_decide(proposal: &Proposal, ledger: &Ledger, caller: &Caller) -> bool {
 }
 
 fn unknown(id: &str) -> ApiError {
-    let detail = format!("There is no approval {id}, or it ended long ago");
+    let detail = format!("Approval {id} does not exist, or it ended long ago");
     ApiError::new(ErrorName::ApprovalNotFound, &detail)
 }
 
@@ -363,7 +362,7 @@ fn hindrance(call: &Call, may_still: bool) -> Option<ApiError> {
         Some(CannotApprove { name, text }) => Some(forbidden(name, text)),
         None if may_still => None,
         None => {
-            let detail = "Its maker may not do this any more: reject it";
+            let detail = "The proposer no longer has the permission for this: reject it";
             Some(ApiError::new(ErrorName::MakerNotPermitted, detail))
         }
     }
@@ -452,7 +451,7 @@ fn add(object: &mut Map<String, Value>, fields: Vec<(&'static str, Shown<'_>)>) 
     }
 }
 
-/// Converts a value to JSON. Changes use names, so there are no numbers of participants, types, callbacks or causes.
+/// Converts a value to JSON. Changes use names, so they contain no numbers of participants, types, callbacks or causes.
 fn shown_value(shown: Shown<'_>) -> Value {
     match shown {
         Shown::Flag(flag) => flag.into(),
@@ -496,7 +495,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_change_is_shown_in_full() {
+    fn change_is_shown_completely_as_json() {
         let (name, currency) =
             (upesi_types::FspId::parse("green").unwrap(), upesi_types::Currency::parse("KES").unwrap());
         let net_debit_cap = upesi_types::Amount::parse_decimal("12.5").unwrap();

@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn flags_objects_arrays_and_names_have_their_sentences() {
+    fn errors_of_flags_objects_arrays_and_names_state_the_rule() {
         let refused = |body, read: fn(&Field<'_>) -> Result<(), ApiError>| {
             refusal(body, |fields| read(&fields.required("f")?))
         };
@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn content_types_of_json_are_known() {
+    fn content_types_of_json_are_recognised() {
         for (content_type, expected) in [
             ("application/json", true),
             ("application/JSON; charset=utf-8", true),

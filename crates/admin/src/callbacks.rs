@@ -192,8 +192,7 @@ pub(crate) async fn get(
     State(lanes): State<Arc<dyn Lanes>>,
     Segments(key): Segments<String>,
 ) -> Result<Response, ApiError> {
-    let not_found =
-        || ApiError::new(ErrorName::CallbackNotFound, "There is no undelivered callback with this key");
+    let not_found = || ApiError::new(ErrorName::CallbackNotFound, "No undelivered callback has this key");
     let Key(key) = key.parse().map_err(|()| not_found())?;
     let view = call
         .ask(move |ledger| ledger.outbox().get(key).map(|entry| CallbackView::of(ledger, key, entry)))
@@ -268,7 +267,7 @@ async fn redeliver_these(
             Ok(Ok(count))
         }
         Err(refusal) => Ok(Err(refusal)),
-        Ok(_) => Err(ApiError::internal("The engine gave no answer to an operator's command")),
+        Ok(_) => Err(ApiError::internal("The engine did not answer an operator's command")),
     }
 }
 
@@ -328,7 +327,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_print_as_they_are_read() {
+    fn keys_round_trip() {
         for text in ["1-1-0", "10000-18446744073709551615-255"] {
             assert_eq!(text.parse::<Key>().unwrap().to_string(), text);
         }

@@ -82,7 +82,7 @@ impl Call {
         }
     }
 
-    /// Performs an action on an object, without logging its entry; if the ledger rejects it, there is no entry.
+    /// Performs an action on an object, without logging its entry. An action that the ledger rejects has no entry.
     pub(crate) async fn try_act(
         &self,
         permission: Permission,
@@ -92,7 +92,7 @@ impl Call {
         if self.caller.collector.is_some() {
             return Err(ApiError::new(
                 ErrorName::ChangeSetKind,
-                "The change is not made as part of a change set",
+                "This change cannot be part of a change set",
             ));
         }
         if let Err(error) = self.caller.check(&[permission]) {
@@ -160,7 +160,7 @@ pub(crate) async fn submit(engine: &EngineHandle, act: Act) -> Result<Acted, Api
     match engine.submit(Command::Act(Box::new(act)), Payload::default()).await? {
         Reply::Act(acted) => Ok(*acted),
         Reply::Accepted | Reply::UnknownSender(_) | Reply::NeedsArchive | Reply::Admin(_) => {
-            Err(ApiError::internal("The engine gave no answer to an operator's command"))
+            Err(ApiError::internal("The engine did not answer an operator's command"))
         }
     }
 }

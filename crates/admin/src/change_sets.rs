@@ -146,7 +146,7 @@ async fn refused(response: Response, number: usize) -> ApiError {
         Some((ErrorName::parse(&error_name)?, error_description))
     });
     let Some((name, description)) = known else {
-        let detail = format!("Change {number}: it is not made as part of a change set");
+        let detail = format!("Change {number}: it cannot be part of a change set");
         return ApiError::new(ErrorName::ChangeSetKind, &detail);
     };
     let detail = name.code().detail_of(&description);

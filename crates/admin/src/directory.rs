@@ -281,7 +281,7 @@ pub(crate) async fn take_import(
     let columns = match parameters.get("columns") {
         None => Columns::default(),
         Some(header) => Columns::parse(header)
-            .map_err(|mistake| ApiError::malformed(&format!("\"columns\" is no header: {mistake}")))?,
+            .map_err(|mistake| ApiError::malformed(&format!("\"columns\" is not a header: {mistake}")))?,
     };
     let conflict = if parameters.is_set("replace") { Conflict::Replace } else { Conflict::Refuse };
     let known = call.dfsp_names().await?;

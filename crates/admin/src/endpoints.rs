@@ -104,7 +104,7 @@ pub fn check_endpoint(kind: EndpointType, value: &str) -> Result<(), String> {
         return Err("must be a URL that begins with http:// or https:// and has no fragment".to_owned());
     }
     if let (true, Err(error)) = (kind.is_url(), check_address(value)) {
-        return Err(error.demand().unwrap_or("is no address").to_owned());
+        return Err(error.demand().unwrap_or("is not an address").to_owned());
     }
     if kind.is_called() { check_callable(kind, value) } else { Ok(()) }
 }
@@ -119,7 +119,7 @@ fn is_absolute_url(value: &str) -> bool {
 /// Fills the template with any id and parses the URL, as for a callback. So the operator immediately learns of a fault
 /// that would park callbacks later.
 fn check_callable(kind: EndpointType, value: &str) -> Result<(), String> {
-    let no_url = "is no URL that can be called; write it as http://host:port/path";
+    let no_url = "is not a URL that can be called; write it as http://host:port/path";
     let parsed = Target::parse(&fill(kind, value)?);
     parsed.map(drop).map_err(|error| error.demand().unwrap_or(no_url).to_owned())
 }
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_called_must_be_callable() {
+    fn endpoint_that_cannot_be_called_is_rejected() {
         for (kind, value, reason) in [
             ("TRANSFER_POST", "http://dfsp/transfers", ""),
             ("TRANSFER_PUT", "http://dfsp:8080/transfers/{{transferId}}", ""),
@@ -244,7 +244,7 @@ mod tests {
             ("TRX_REQ_SERVICE", "http://dfsp?a=b", "neither query nor placeholders"),
             ("TRANSFER_PUT", "http://dfsp/{{transferId", "{{ without }}"),
             ("TRANSFER_POST", "http://me:secret@dfsp/", "credentials"),
-            ("TRANSFER_POST", "http://dfsp:port/", "no URL that can be called"),
+            ("TRANSFER_POST", "http://dfsp:port/", "not a URL that can be called"),
             ("TRANSFER_POST", "http://dfsp:99999/", "a port from 1 to 65535"),
         ] {
             let kind = EndpointType::parse(&format!("FSPIOP_CALLBACK_URL_{kind}")).unwrap();

@@ -69,7 +69,7 @@ impl ApiError {
     }
 
     pub(crate) fn wrong_method() -> Self {
-        let error = Self::new(ErrorName::MethodNotAllowed, "This resource does not take this method");
+        let error = Self::new(ErrorName::MethodNotAllowed, "This resource does not support this method");
         Self { status: StatusCode::METHOD_NOT_ALLOWED, ..error }
     }
 }
@@ -134,7 +134,7 @@ mod tests {
 
     /// No request can remove this account from a hub, so no test through HTTP covers this.
     #[test]
-    fn a_hub_without_its_settlement_account_is_a_refusal_and_not_a_fault_of_the_hub() {
+    fn missing_settlement_account_of_the_hub_is_a_rejection() {
         let currency = upesi_types::Currency::parse("KES").unwrap();
         let error = ApiError::from(AdminRefusal::HubSettlementAccountMissing { currency });
         assert_eq!((error.status.as_u16(), error.name.code().number()), (400, 3100));
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_engine_says_becomes_a_status() {
+    fn submit_errors_map_to_status_code_and_name() {
         for (error, status, code, name) in [
             (SubmitError::Busy, 503, 2005, "busy"),
             (SubmitError::Full, 503, 2003, "disk_full"),

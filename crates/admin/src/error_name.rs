@@ -146,7 +146,7 @@ names! {
     CredentialLifetime = "credential_lifetime", MALFORMED_SYNTAX;
     /// The operator has the maximum number of credentials.
     TooManyCredentials = "too_many_credentials", VALIDATION;
-    /// The hub signs no checkpoints, because `admin.audit_key_file` is not set.
+    /// The hub does not sign checkpoints, because `admin.audit_key_file` is not set.
     CheckpointsOff = "checkpoints_off", ID_NOT_FOUND;
 
     /// The change needs an approval, and therefore a reason.
@@ -569,7 +569,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_word_is_of_small_letters_and_has_one_name_and_a_meaning() {
+    fn names_are_unique_lower_case_words_with_a_meaning() {
         for name in ErrorName::ALL {
             let (word, meaning) = (name.as_str(), name.meaning());
             assert!(word.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_'), "{word}");

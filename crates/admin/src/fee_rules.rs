@@ -142,7 +142,7 @@ fn read(fields: &Fields<'_>) -> Result<NewFeeRule, ApiError> {
     Ok(NewFeeRule { terms, from, until })
 }
 
-/// DFSPs by name; all of them if there is no list.
+/// DFSPs by name; without a list, all of them.
 fn parties(fields: &Fields<'_>, name: &str) -> Result<Vec<FspId>, ApiError> {
     let Some(list) = fields.optional(name) else { return Ok(Vec::new()) };
     list.array(FEE_RULE_PARTIES_MAX)?.iter().map(Field::participant_name).collect()

@@ -26,7 +26,6 @@ const LOOKED_AT_MAX: usize = 100_000;
 const NAMES: [&str; 10] =
     ["fsp", "payer", "payee", "state", "from", "to", "amount", "currency", "limit", "cursor"];
 
-/// A page.
 #[derive(Serialize)]
 struct Page {
     transfers: Vec<TransferView>,
@@ -199,7 +198,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cursors_print_as_they_are_read() {
+    fn cursors_round_trip() {
         for text in [
             "r",
             "r.-5.0",

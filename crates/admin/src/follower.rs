@@ -51,8 +51,10 @@ impl Followed {
     /// The error that names the leader.
     pub(crate) fn refusal(&self) -> ApiError {
         let detail = match &self.leader {
-            Some((node, address)) => format!("This node follows; node {node} leads, at {address}"),
-            None => "This node follows, and no node leads".to_owned(),
+            Some((node, address)) => {
+                format!("This node is a follower; the leader is node {node} at {address}")
+            }
+            None => "This node is a follower, and the cluster has no leader".to_owned(),
         };
         ApiError::new(ErrorName::Follower, &detail)
     }
@@ -98,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_are_answered_and_changes_are_the_leaders() {
+    fn follower_answers_reads_and_refers_changes_to_the_leader() {
         let leader = Some((2, "http://hub-2:4000".to_owned()));
         let followed = Followed { leader, age_ms: Some(40), record: 9 };
         for (method, path, is_answered) in [
@@ -123,7 +125,7 @@ mod tests {
             if let Err(error) = checked {
                 assert_eq!((error.status.as_u16(), error.name.code().number()), (503, 2003));
                 assert_eq!(error.name.as_str(), "follower");
-                assert!(error.description.ends_with("node 2 leads, at http://hub-2:4000"), "{error:?}");
+                assert!(error.description.ends_with("node 2 at http://hub-2:4000"), "{error:?}");
             }
         }
         let unread = Followed { age_ms: None, leader: None, ..followed };
@@ -134,6 +136,6 @@ mod tests {
         assert!(error.description.ends_with("has not read the log yet"), "{error:?}");
         assert_eq!(error.name.as_str(), "follower_not_ready");
         let error = unread.check(&Method::POST, "/participants").unwrap_err();
-        assert!(error.description.ends_with("no node leads"), "{error:?}");
+        assert!(error.description.ends_with("the cluster has no leader"), "{error:?}");
     }
 }

@@ -15,9 +15,10 @@ use crate::json::{Instant, Seconds, json, ok};
 use crate::parts::Directory;
 
 /// Error of a store that stopped after a failure.
-const STORE_STOPPED: &str = "the disk failed it: changes are refused until a restart, reads go on";
+const STORE_STOPPED: &str =
+    "stopped after a disk failure: changes are rejected until a restart, reads continue";
 /// Reason why a follower accepts no payments itself.
-const FOLLOWS: &str = "this node follows: another one leads, or none";
+const FOLLOWS: &str = "this node is a follower; only the leader accepts payments";
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -70,7 +71,7 @@ fn services(
     let clock = status.clock.fault();
     match &status.serving {
         Serving::Yes => {}
-        Serving::ReadOnly => journal = Some("there is no room on the disk".to_owned()),
+        Serving::ReadOnly => journal = Some("the disk is full".to_owned()),
         Serving::HeldUp => journal = Some("the brokers of the cluster's log do not acknowledge".to_owned()),
         Serving::Following => engine = Some(FOLLOWS.to_owned()),
         Serving::Stopped(reason) => {
@@ -143,7 +144,7 @@ mod tests {
     use upesi_engine::ClockState;
 
     #[test]
-    fn a_part_that_is_down_is_named_and_the_store_alone_does_not_count() {
+    fn health_names_failed_parts_and_ignores_the_store_for_payments() {
         let stopped = |reason| Serving::Stopped(reason);
         for (serving, poisoned, down, is_up) in [
             (Serving::Yes, false, vec![], true),
@@ -189,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hub_without_a_store_does_not_tell_of_one() {
+    fn health_of_a_hub_without_store_omits_it() {
         let status = EngineStatus {
             serving: Serving::Yes,
             queue_depth: 0,

@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn loopback_the_listen_address_and_what_is_listed_are_allowed() {
+    fn hosts_of_loopback_listen_address_and_list_are_allowed() {
         for (listen, others, authority, expected) in [
             ("127.0.0.1:4001", &[][..], "127.0.0.1:9", true),
             ("127.0.0.1:4001", &[], "LocalHost.:4001", true),

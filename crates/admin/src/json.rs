@@ -27,7 +27,6 @@ pub(crate) fn empty(status: StatusCode) -> Result<Response, ApiError> {
     Ok(status.into_response())
 }
 
-/// The object `{}`.
 #[derive(Serialize)]
 pub(crate) struct EmptyObject {}
 
@@ -85,7 +84,7 @@ impl<'de> Deserialize<'de> for Instant {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
         let found = Timestamp::parse_iso(&text).filter(|instant| instant.to_string() == text);
-        found.map(Self).ok_or_else(|| de::Error::custom(format_args!("{text:?} is no instant")))
+        found.map(Self).ok_or_else(|| de::Error::custom(format_args!("{text:?} is not an instant")))
     }
 }
 

@@ -67,7 +67,7 @@ struct KindView {
     failed: u64,
     unanswered: u64,
     undelivered: u64,
-    /// Absent if there was no callback.
+    /// Absent without a callback.
     #[serde(skip_serializing_if = "Option::is_none")]
     p50_ms: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]

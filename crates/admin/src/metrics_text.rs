@@ -56,7 +56,7 @@ mod tests {
     use std::sync::atomic::{AtomicU32, Ordering};
 
     #[tokio::test(start_paused = true)]
-    async fn the_text_is_made_once_in_an_interval_for_all_who_wait() {
+    async fn text_is_rendered_once_per_interval_for_all_clients() {
         let made = Arc::new(AtomicU32::new(0));
         let counter = Arc::clone(&made);
         let text = MetricsText::new(Duration::from_secs(1), move || {
@@ -77,6 +77,6 @@ mod tests {
         assert_eq!((start.elapsed(), made.load(Ordering::Relaxed)), (Duration::from_secs(1), 2));
         tokio::time::advance(Duration::from_secs(5)).await;
         assert_eq!(text.text().await, "2");
-        assert_eq!(start.elapsed(), Duration::from_secs(6), "who asks rarely does not wait");
+        assert_eq!(start.elapsed(), Duration::from_secs(6), "a client that asks rarely does not wait");
     }
 }

@@ -111,7 +111,7 @@ struct ClockView {
     now: Instant,
     /// Jump of the wall clock relative to the hub's time; 0 if there was none.
     jump_ms: i64,
-    /// Time by which the journal is ahead of the hub's time; 0 if it is not.
+    /// Time by which the journal is ahead of the hub's time, or 0.
     journal_ahead_ms: i64,
     detail: Option<String>,
 }
@@ -162,13 +162,13 @@ pub(crate) async fn hand_over(
     let to = field.as_ref().map(|field| field.whole(NODE_MAX)).transpose()?;
     fields.only(&["to"])?;
     let Some(from) = node.number else {
-        return Err(ApiError::new(ErrorName::NoCluster, "This hub is no node of a cluster"));
+        return Err(ApiError::new(ErrorName::NoCluster, "This hub is not a node of a cluster"));
     };
     if let Some(field) = field.filter(|_| to == Some(from)) {
-        return Err(field.refuse("must be another node than the one that leads"));
+        return Err(field.refuse("must be a node other than the leader"));
     }
     let named = to.map_or_else(|| "any other".to_owned(), |to| to.to_string());
-    let change = Change::new("the node that leads", from.to_string(), named);
+    let change = Change::new("the leader", from.to_string(), named);
     let make = async || match call.engine.hand_over(to).await {
         StopReason::HandedOver => Ok(()),
         reason => Err(ApiError::new(ErrorName::HandoverFailed, &reason.to_string())),
@@ -189,10 +189,10 @@ struct Promoted {
 pub(crate) async fn promote(State(node): State<NodeOfCluster>, body: JsonBody) -> Result<Response, ApiError> {
     body.fields()?.only(&[])?;
     let Some(number) = node.number else {
-        return Err(ApiError::new(ErrorName::NoCluster, "This hub is no node of a cluster"));
+        return Err(ApiError::new(ErrorName::NoCluster, "This hub is not a node of a cluster"));
     };
     let Some(promote) = &node.promote else {
-        return Err(ApiError::new(ErrorName::AlreadyLeader, "This node leads"));
+        return Err(ApiError::new(ErrorName::AlreadyLeader, "This node is already the leader"));
     };
     tracing::info!(node = number, "an operator has requested that this node become leader");
     promote();
@@ -273,7 +273,7 @@ pub(crate) async fn heap(State(profiling): State<Option<Holders>>) -> Result<Res
 
 /// The parts; an error if profiling is disabled.
 fn holders(profiling: Option<&Holders>) -> Result<&Holders, ApiError> {
-    let off = || ApiError::new(ErrorName::ProfilingOff, "Profiling is off, as admin.profiling is false");
+    let off = || ApiError::new(ErrorName::ProfilingOff, "Profiling is off, because admin.profiling is false");
     profiling.ok_or_else(off)
 }
 

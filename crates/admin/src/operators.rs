@@ -138,7 +138,7 @@ pub(crate) async fn create(call: Call, body: JsonBody) -> Result<Response, ApiEr
     fields.only(&["name", "roles", "participant"])?;
     let wanted = name.clone();
     if call.ask(move |ledger| ledger.operators().named(&wanted).is_some()).await? {
-        let taken = format!("Operator '{name}' exists already");
+        let taken = format!("Operator '{name}' already exists");
         return Err(ApiError::new(ErrorName::OperatorExists, &taken));
     }
     let new = NewOperator { name: name.as_str().into(), roles, participant, is_active: true };
@@ -196,7 +196,7 @@ pub(crate) async fn add_token(
     hand_out(&call, name, (token, secret), days * DAY_MS).await
 }
 
-/// Creates a token with which a user sets a password and a second factor, replacing earlier ones.
+/// Creates a token for an enrolment: a user sets a password and a second factor with it, replacing earlier ones.
 pub(crate) async fn add_enrolment(
     call: Call,
     Segments(name): Segments<String>,

@@ -18,7 +18,7 @@ pub struct AdminPort(Arc<Shared>);
 #[derive(Default)]
 struct Shared {
     service: RwLock<Option<Arc<AdminService>>>,
-    /// Rate limit for requests while there is no service.
+    /// Rate limit for requests while the port has no service.
     pace: Pace,
 }
 

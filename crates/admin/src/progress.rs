@@ -161,14 +161,14 @@ pub(crate) async fn get(
     Segments(id): Segments<String>,
 ) -> Result<Response, ApiError> {
     let id = transfer_id(&id)?;
-    let unknown = || ApiError::new(ErrorName::TransferNotFound, &format!("There is no transfer {id}"));
+    let unknown = || ApiError::new(ErrorName::TransferNotFound, &format!("Transfer {id} does not exist"));
     let transfer = call.engine.transfer(id).await?.ok_or_else(unknown)?;
     let subject = match call.engine.item_of(transfer.prepare_seq).await? {
         Some((bulk, _)) => Subject::bulk(bulk.id()),
         None => Subject::transfer(id),
     };
     let Some(permit) = audit.reader() else {
-        return Err(ApiError::new(ErrorName::Busy, "Others are reading the journal: try again"));
+        return Err(ApiError::new(ErrorName::Busy, "Other clients are reading the journal: try again"));
     };
     let engine = call.engine.clone();
     let last = call.ask(Ledger::last_seq).await?;

@@ -1,4 +1,4 @@
-//! The public keys of the hub, and the rules for those of participants.
+//! The public keys of the hub, and the rules for participants' public keys.
 
 use std::sync::Arc;
 

@@ -15,11 +15,11 @@ pub(crate) async fn get(
     Segments(id): Segments<String>,
 ) -> Result<Response, ApiError> {
     let find = quotes.ok_or_else(|| {
-        not_kept(ErrorName::QuotesOff, "This hub keeps no quotes, as quotes.persist is off")
+        not_kept(ErrorName::QuotesOff, "This hub does not store quotes, because quotes.persist is off")
     })?;
     match find(&id)? {
         Some(quote) => ok(&quote),
-        None => Err(not_kept(ErrorName::QuoteNotFound, &format!("No quote {id} is kept"))),
+        None => Err(not_kept(ErrorName::QuoteNotFound, &format!("The hub has no quote {id}"))),
     }
 }
 

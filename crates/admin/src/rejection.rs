@@ -124,7 +124,7 @@ fn malformed(refusal: &AdminRefusal) -> Detail {
             format!("\"publicKey\" length must be 1 to {SIGNATURE_KEY_BYTES_MAX} bytes").into()
         }
         R::SignatureKeyTimes => format!(
-            "A key starts before its certificate ends, and overlaps with those before it for at most \
+            "A key must start before its certificate ends, and may overlap with earlier keys for at most \
              {KEY_OVERLAP_HOURS_MAX} hours"
         )
         .into(),
@@ -169,13 +169,14 @@ fn client(refusal: &AdminRefusal) -> Detail {
         R::ParticipantNameInOtherCase => "Participant name differs from another one in case only".into(),
         R::BindingTaken { owner } => format!("Participant '{owner}' has this binding").into(),
         R::BindingOfGateway { owner } => {
-            format!("Participant '{owner}' has it otherwise: a certificate is a DFSP's or a gateway's").into()
+            format!("Participant '{owner}' has this certificate: it can belong either to a DFSP or to a gateway").into()
         }
-        R::SignatureKeyTaken { owner } => format!("Participant '{owner}' signs by this key").into(),
+        R::SignatureKeyTaken { owner } => format!("Participant '{owner}' has this signing key").into(),
         R::ProxiedIsParticipant { name } => format!("'{name}' is a participant of this scheme").into(),
         R::ProxiedByAnother { name, proxy } => format!("'{name}' is behind the proxy '{proxy}'").into(),
         R::IsProxied { name, proxy } => {
-            format!("'{name}' is behind the proxy '{proxy}', and has nothing of its own").into()
+            let none = "so it has no accounts, endpoints or bindings of its own";
+            format!("'{name}' is behind the proxy '{proxy}', {none}").into()
         }
         R::CurrencyRegistered => "Participant currency has already been registered".into(),
         R::ModelCombination { delay, granularity, interchange } => {
@@ -184,8 +185,8 @@ fn client(refusal: &AdminRefusal) -> Detail {
         }
         R::ModelExists => "Settlement Model already exists".into(),
         R::ModelStopsPositions { currency } => format!(
-            "{currency} would have no model of POSITION, and no payment: the default model does not govern a currency with a \
-             model of its own. Create one of POSITION for {currency} first"
+            "{currency} would have no model for POSITION accounts, and so no payments: the default model does not \
+             govern a currency with a model of its own. First create one for POSITION accounts in {currency}"
         )
         .into(),
         R::ModelGovernsAlready { model } => {
@@ -203,16 +204,16 @@ fn not_found(refusal: &AdminRefusal) -> Detail {
             format!("Participant '{name}' has no POSITION account in {currency}").into()
         }
         R::ProxiedUnknown { name, proxy } => format!("'{name}' is not behind the proxy '{proxy}'").into(),
-        R::BlockUnknown => "Nothing of that is blocked".into(),
+        R::BlockUnknown => "This block does not exist".into(),
         R::BindingUnknown => "The participant has no such binding".into(),
         R::LimitMissing { name, currency } => {
             format!("Participant '{name}' has no limit in {currency} yet: set initialPositionAndLimits first")
                 .into()
         }
         R::ModelUnknown { name } => format!("Settlement Model '{name}' does not exist").into(),
-        R::FeeRuleUnknown => "There is no such fee rule".into(),
+        R::FeeRuleUnknown => "This fee rule does not exist".into(),
         R::FundsUnknown => "This account has no such movement of funds".into(),
-        R::TransferUnknown => "There is no such transfer".into(),
+        R::TransferUnknown => "This transfer does not exist".into(),
         _ => "None of these callbacks is parked".into(),
     }
 }
@@ -224,7 +225,7 @@ fn fee_rule(refusal: &AdminRefusal) -> Detail {
         R::FeeRuleInvalid => "A fee is 0 to 1000000 millionths of the amount, rounded to at most 4 decimals, plus a fixed \
                               amount; a rule names at most 100 DFSPs on a side, and no maximum below its minimum"
             .into(),
-        R::FeeRuleTime => "A fee rule begins now or later, and ends after that".into(),
+        R::FeeRuleTime => "A fee rule must not begin in the past, and must end after its beginning".into(),
         R::FeeRuleExists => "A fee rule of that name exists".into(),
         R::FeeRulesFull => format!(
             "A hub has at most {} fee rules, and {} that have not ended", LIMITS.fee_rules, LIMITS.fee_rules_live
@@ -276,8 +277,8 @@ fn operator(refusal: &AdminRefusal) -> Detail {
         R::OperatorUnknown { name } => format!("Operator '{name}' does not exist").into(),
         R::CredentialUnknown => "The operator has no such credential".into(),
         R::CodeUsed => "The code was used before: wait for the next one".into(),
-        R::OperatorFixed => "\"participant\" of an operator does not change".into(),
-        R::OperatorScope => "Roles of a DFSP need a participant, and no other roles have one".into(),
+        R::OperatorFixed => "\"participant\" of an operator cannot be changed".into(),
+        R::OperatorScope => "Roles of a DFSP need a participant; other roles must not have one".into(),
         R::RolesExcluded { one, other } => {
             format!("No operator has the roles {} and {} together", one.name(), other.name()).into()
         }
@@ -292,26 +293,29 @@ fn approval(refusal: &AdminRefusal) -> Detail {
     use AdminRefusal as R;
     match refusal {
         R::ProposalReason => format!(
-            "A second person must approve this: say why (Upesi-Reason) in {PROPOSAL_REASON_CHARS_MIN} characters"
+            "A second person must approve this: give a reason of {PROPOSAL_REASON_CHARS_MIN} or more characters \
+             (Upesi-Reason)"
         )
         .into(),
-        R::PolicyInvalid => "One person may always take the safe direction".into(),
-        R::ProposalUnknown => "There is no such approval, or it ended long ago".into(),
+        R::PolicyInvalid => "A change in the safe direction never needs a second person".into(),
+        R::ProposalUnknown => "This approval does not exist, or it ended long ago".into(),
         R::ProposalsFull => {
-            format!("At most {PROPOSALS_MAX} approvals wait, {PROPOSALS_OF_MAKER_MAX} of one operator").into()
+            format!("At most {PROPOSALS_MAX} approvals can be pending, {PROPOSALS_OF_MAKER_MAX} of one operator").into()
         }
-        R::ProposalLarge => "The changes that wait for approval take up too much: have some decided".into(),
-        R::ProposalEnded { state } => format!("The approval waits no more: it is {}", state.as_str()).into(),
-        R::ProposalPending { id } => format!("Approval {id} waits for the same movement of funds").into(),
-        R::ProposalOwn => "Somebody else must decide about what you proposed; you may withdraw it".into(),
-        _ => "Only who proposed it may withdraw it".into(),
+        R::ProposalLarge => "The pending approvals have reached their maximum size: have some decided first".into(),
+        R::ProposalEnded { state } => {
+            format!("The approval's state does not permit this: it is {}", state.as_str()).into()
+        }
+        R::ProposalPending { id } => format!("Approval {id} is pending for the same movement of funds").into(),
+        R::ProposalOwn => "Another operator must decide about your proposal; you may withdraw it".into(),
+        _ => "Only the operator who proposed it may withdraw it".into(),
     }
 }
 
 fn permission(refusal: &AdminRefusal) -> Detail {
     match refusal {
         AdminRefusal::NotPermitted { action } => format!("needs the permission {}", action.name()).into(),
-        _ => "break-glass lets an iam-admin in again who was switched off, and changes no other".into(),
+        _ => "a break-glass token may only reactivate an inactive iam-admin".into(),
     }
 }
 
@@ -323,10 +327,10 @@ fn change_set(refusal: &AdminRefusal) -> Detail {
             format!("A change set has 1 to {CHANGE_SET_CHANGES_MAX} changes and at most {kib} KiB").into()
         }
         R::ChangeSetsFull => {
-            format!("At most {CHANGE_SETS_OF_MAKER_MAX} change sets of one operator wait").into()
+            format!("At most {CHANGE_SETS_OF_MAKER_MAX} change sets of one operator can be pending").into()
         }
         R::ChangeSetPassesOver { fault } => fault.as_str().into(),
-        _ => "This change is not made as part of a change set".into(),
+        _ => "This change cannot be part of a change set".into(),
     }
 }
 
@@ -334,18 +338,19 @@ fn validation(refusal: &AdminRefusal) -> Detail {
     use AdminRefusal as R;
     match refusal {
         R::ParticipantsFull => format!("A scheme has at most {} participants", LIMITS.participants).into(),
-        R::NotAProxy { name } => format!("Participant '{name}' is no proxy").into(),
-        R::BindingOfHub => "The hub is not a caller and has no bindings".into(),
-        R::BlockOfHub => "The hub is no caller".into(),
+        R::NotAProxy { name } => format!("Participant '{name}' is not a proxy").into(),
+        R::BindingOfHub => "The hub cannot have bindings".into(),
+        R::BlockOfHub => "The hub cannot be blocked".into(),
         R::BlocksFull => format!("A hub has at most {} blocks", LIMITS.blocks).into(),
         R::SignatureKeyOfHub => "The hub's own keys are in files".into(),
-        R::SignatureKeyRevoked => "This key was revoked, which is for good".into(),
+        R::SignatureKeyRevoked => "This key was revoked, which is permanent".into(),
         R::SignatureKeyNext => "Another key of the participant has not started yet".into(),
         R::SignatureKeysFull => {
-            format!("A participant has at most {} keys that count", LIMITS.signature_keys).into()
+            format!("A participant has at most {} keys that are not revoked or ended", LIMITS.signature_keys)
+                .into()
         }
         R::RevokedKeysFull => {
-            format!("At most {} keys of a participant are kept as revoked", LIMITS.revoked_keys).into()
+            format!("At most {} revoked keys of a participant are retained", LIMITS.revoked_keys).into()
         }
         R::BindingsFull => format!("A participant has at most {} bindings", LIMITS.bindings).into(),
         R::AccountsFull => format!("A scheme has at most {} accounts", LIMITS.accounts).into(),
@@ -353,8 +358,10 @@ fn validation(refusal: &AdminRefusal) -> Detail {
         R::HubSettlementAccountMissing { currency } => {
             format!("The hub has no HUB_MULTILATERAL_SETTLEMENT account in {currency}").into()
         }
-        R::InitialPositionBeyondCap => "The initial position is beyond the net debit cap".into(),
-        R::InitialPositionTooLarge => "The initial position is beyond what the hub's account can hold".into(),
+        R::InitialPositionBeyondCap => "The initial position exceeds the net debit cap".into(),
+        R::InitialPositionTooLarge => {
+            "The initial position exceeds the amount that the hub's account can hold".into()
+        }
         R::AccountUnknown => "Account not found".into(),
         R::AccountOfAnother => "Participant/account mismatch".into(),
         R::AccountNotPosition => "Only position account update is permitted".into(),
@@ -365,7 +372,7 @@ fn validation(refusal: &AdminRefusal) -> Detail {
         }
         R::FundsAccountMismatch => "The account does not match participant or currency specified".into(),
         R::FundsAccountInactive => "Account is currently set inactive".into(),
-        R::FundsFull => format!("A hub keeps at most {} movements of funds", LIMITS.funds_transfers).into(),
+        R::FundsFull => format!("A hub stores at most {} movements of funds", LIMITS.funds_transfers).into(),
         R::ReconciliationAccountMissing { currency } => {
             format!("The hub has no HUB_RECONCILIATION account in {currency}").into()
         }
@@ -394,7 +401,7 @@ fn validation(refusal: &AdminRefusal) -> Detail {
         R::TransferFinal { state } => {
             format!("The transfer is final in state {state}; only a reservation can be ended").into()
         }
-        // These have their own codes.
+        // Other functions define the texts of refusals with codes of their own.
         _ => "".into(),
     }
 }

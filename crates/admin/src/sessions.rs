@@ -91,7 +91,7 @@ struct Proven {
 
 /// The hub's own users, if there can be any.
 pub(crate) fn people(call: &Call) -> Result<&People, ApiError> {
-    let detail = "This hub asks nobody who they are: admin.authentication is off";
+    let detail = "This hub has no authentication, because admin.authentication is off";
     call.access.people().ok_or_else(|| ApiError::new(ErrorName::AuthenticationOff, detail))
 }
 
@@ -115,7 +115,7 @@ pub(crate) fn read_chosen(fields: &Fields<'_>, name: &str) -> Result<Password, A
     let field = fields.required(name)?;
     let refuse = || {
         let (least, most) = (PASSWORD_CHARS_MIN, PASSWORD_BYTES_MAX);
-        field.refuse(&format!("must have {least} characters at least and {most} bytes at most"))
+        field.refuse(&format!("must have at least {least} characters and at most {most} bytes"))
     };
     Password::chosen(field.secret()?).ok_or_else(refuse)
 }
@@ -133,7 +133,7 @@ pub(crate) fn too_often(wait_s: u64) -> ApiError {
 
 /// Error while other logins are in progress.
 pub(crate) fn busy() -> ApiError {
-    ApiError::new(ErrorName::LoginsBusy, "Others are logging in: try again")
+    ApiError::new(ErrorName::LoginsBusy, "Other logins are in progress: try again")
 }
 
 /// Performs an action without a permission, with its entry in the audit trail.
@@ -165,8 +165,8 @@ impl Attempt {
     async fn failed(&self, call: &Call, known: Option<&Known>, why: &str) {
         call.access.count_rejected(CredentialKind::Password);
         let object = match known {
-            Some(_) => format!("log-in of operator {}", self.operator),
-            None => "log-in of who is no person here".to_owned(),
+            Some(_) => format!("login of operator {}", self.operator),
+            None => "login of an unknown user".to_owned(),
         };
         let by = self.by(call, known);
         let is_proven = call.caller.is_proven();
@@ -196,7 +196,7 @@ impl Attempt {
             (Some(known), Some(opened), Some(code_step)) => Ok(Proven { known, opened, code_step }),
             (known, opened, _) => {
                 let why = match (&known, opened) {
-                    (None, _) => "no such person",
+                    (None, _) => "no such user",
                     (_, None) => "wrong password",
                     (_, Some(_)) => "wrong code",
                 };
@@ -278,7 +278,7 @@ pub(crate) async fn open(call: Call, body: JsonBody) -> Result<Response, ApiErro
 
 /// The caller's session.
 fn own(call: &Call) -> Result<Session, ApiError> {
-    let detail = "The caller has not logged in by a password";
+    let detail = "The caller has not logged in with a password";
     call.caller.session.clone().ok_or_else(|| ApiError::new(ErrorName::SessionMissing, detail))
 }
 
@@ -301,7 +301,7 @@ pub(crate) async fn end(call: Call, Segments(id): Segments<String>) -> Result<Re
     let found = people.sessions(now).into_iter().find(|session| session.id == id);
     let is_own = |session: &Session| session.operator == call.caller.operator;
     let found = found.filter(|session| is_own(session) || call.caller.may(Permission::IamUser));
-    let unknown = || ApiError::new(ErrorName::SessionNotFound, &format!("There is no session {id} of yours"));
+    let unknown = || ApiError::new(ErrorName::SessionNotFound, &format!("You have no session {id}"));
     let found = found.ok_or_else(unknown)?;
     let change = Change::new(format!("session {id} of operator {}", found.operator), "open", "ended");
     let by = call.caller.attribution_of("session.end", None);
@@ -397,7 +397,7 @@ fn read_token(fields: &Fields<'_>) -> Result<Token, ApiError> {
 }
 
 fn enrolment_refused() -> ApiError {
-    wrong(ErrorName::EnrolmentInvalid, "There is no such enrolment, or it was used or expired")
+    wrong(ErrorName::EnrolmentInvalid, "This enrolment does not exist, or was used, or has expired")
 }
 
 /// Records the use of an invalid token in the audit trail.
@@ -421,7 +421,7 @@ pub(crate) async fn begin_enrolment(call: Call, body: JsonBody) -> Result<Respon
         is_good.then(|| (operator.name.clone(), credential.id))
     });
     let Some((operator, credential)) = found.await? else {
-        // There is no account yet, so only the address is delayed.
+        // The attempt has no account yet, so only the address is delayed.
         people.begin("", address, now).map_err(too_often)?;
         enrolment_failed(&call, "nobody", "no such enrolment").await;
         return Err(enrolment_refused());
@@ -450,7 +450,7 @@ pub(crate) async fn confirm_enrolment(call: Call, body: JsonBody) -> Result<Resp
     people.begin(&begun.operator, address, now).map_err(too_often)?;
     let Some(code_step) = step_of(&begun.seed, &code, now) else {
         enrolment_failed(&call, &begun.operator, "wrong code").await;
-        let detail = "The code is wrong: compare the clock of the device";
+        let detail = "The code is wrong: check the clock of the device";
         return Err(wrong(ErrorName::EnrolmentCodeWrong, detail));
     };
     let kind = EntranceKind::Enrol { token: token.digest(), sealed: begun.sealed };
@@ -464,7 +464,7 @@ pub(crate) async fn confirm_enrolment(call: Call, body: JsonBody) -> Result<Resp
         Ok(_) => {}
         Err(AdminRefusal::CredentialUnknown | AdminRefusal::OperatorUnknown { .. }) => {
             people.end_enrolment(&token);
-            enrolment_failed(&call, &begun.operator, "the enrolment was taken back or has expired").await;
+            enrolment_failed(&call, &begun.operator, "the enrolment was removed or has expired").await;
             return Err(enrolment_refused());
         }
         Err(refusal) => return Err(refusal.into()),

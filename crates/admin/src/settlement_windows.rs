@@ -291,7 +291,7 @@ pub(crate) async fn list_pairs(
         };
         let pairs = ledger.window_pairs(window);
         let pairs = pairs.ok_or_else(|| {
-            let detail = format!("The sums of window {id} are no longer kept");
+            let detail = format!("The sums of window {id} are no longer retained");
             ApiError::new(ErrorName::WindowPairsNotRetained, &detail)
         })?;
         Ok(page_of_pairs(ledger, id, &pairs, after, limit))

@@ -18,7 +18,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn long_paths_are_cut_and_odd_characters_are_escaped() {
+    fn long_paths_are_truncated_and_hidden_characters_escaped() {
         assert_eq!(shown("/participants/green"), "/participants/green");
         assert_eq!(shown("/a\u{1b}[2J\u{202e}ü"), "/a\\u001b[2J\\u202eü");
         let exact = format!("/{}", "x".repeat(127));

@@ -27,7 +27,6 @@ pub(crate) struct TransferView {
     transfer_id: String,
     /// State that DFSPs see.
     transfer_state: &'static str,
-    /// Internal state.
     internal_state: &'static str,
     payer: Option<Party>,
     payee: Option<Party>,
@@ -87,7 +86,7 @@ pub(crate) async fn end(
 }
 
 async fn show(call: &Call, id: TransferId) -> Result<Response, ApiError> {
-    let unknown = || ApiError::new(ErrorName::TransferNotFound, &format!("There is no transfer {id}"));
+    let unknown = || ApiError::new(ErrorName::TransferNotFound, &format!("Transfer {id} does not exist"));
     let transfer = call.engine.transfer(id).await?.ok_or_else(unknown)?;
     let own = call.caller.participant;
     let shown = call.ask(move |ledger| {
@@ -154,7 +153,8 @@ pub(crate) async fn get_transaction(
     Segments(id): Segments<String>,
 ) -> Result<Response, ApiError> {
     let id = transfer_id(&id)?;
-    let not_found = || ApiError::new(ErrorName::TransactionNotFound, &format!("There is no transfer {id}"));
+    let not_found =
+        || ApiError::new(ErrorName::TransactionNotFound, &format!("Transfer {id} does not exist"));
     let transfer = call.engine.transfer(id).await?.ok_or_else(not_found)?;
     let packet = packet_of(&call, &transfer).await?;
     let transaction = decode_transaction(&packet).map_err(|error| unreadable(&error.to_string()))?;
@@ -172,7 +172,9 @@ async fn packet_of(call: &Call, transfer: &Transfer) -> Result<String, ApiError>
         let request = parse_bulk_transfer(&body).map_err(refuse)?;
         let mut items = request.items.into_iter();
         let item = items.nth(place as usize).filter(|(id, _)| *id == transfer.id);
-        return item.map(|(_, item)| item.ilp_packet.into()).ok_or_else(|| unreadable("the bulk lacks it"));
+        return item
+            .map(|(_, item)| item.ilp_packet.into())
+            .ok_or_else(|| unreadable("the bulk transfer does not contain it"));
     }
     let body = body_of(call, transfer.prepare_seq).await?;
     Ok(parse_prepare(&body).map_err(refuse)?.ilp_packet.into_owned())
@@ -184,7 +186,7 @@ async fn body_of(call: &Call, seq: u64) -> Result<Vec<u8>, ApiError> {
     if payload.body.is_empty() {
         return Err(ApiError::new(
             ErrorName::RequestNotRetained,
-            "The journal keeps no bodies of refused requests",
+            "The journal does not store the bodies of rejected requests",
         ));
     }
     Ok(payload.body.into())

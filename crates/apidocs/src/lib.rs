@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn every_file_is_found_by_its_path_and_inflates() {
+    fn file_is_found_by_its_path_and_inflates() {
         for surface in [Surface::Fspiop, Surface::Admin] {
             for file in surface.files() {
                 let found = surface.file(file.path()).unwrap();
@@ -201,13 +201,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_stored_is_a_small_part_of_the_binary() {
+    fn compressed_files_are_small() {
         let bytes: usize = FSPIOP.iter().chain(&ADMIN).chain(&SHARED).map(|file| file.gzip.len()).sum();
         assert!(bytes < 600 * 1024, "{bytes} bytes");
     }
 
     #[test]
-    fn who_takes_gzip_gets_gzip() {
+    fn client_that_accepts_gzip_gets_gzip() {
         let file = Surface::Admin.file("/openapi.yaml").unwrap();
         for (accepted, is_compressed) in [
             ("gzip", true),
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_it_is_told_so() {
+    fn client_with_the_current_tag_gets_304() {
         for file in Surface::Fspiop.files() {
             let answer = file.answer(&HeaderMap::new());
             let tag = answer.headers()[ETAG].clone();
@@ -246,9 +246,9 @@ mod tests {
         }
     }
 
-    /// The page may not ask anything of any other host, and the policy that holds it to that may not be loosened.
+    /// The page may only send requests to its own host, and the content policy that enforces this must stay strict.
     #[test]
-    fn the_page_stays_at_home() {
+    fn page_may_not_contact_other_hosts() {
         for surface in [Surface::Fspiop, Surface::Admin] {
             let page = surface.file("/docs").unwrap();
             let answer = page.answer(&HeaderMap::new());
@@ -268,9 +268,9 @@ mod tests {
         }
     }
 
-    /// The page takes the class by which the library and the page's own style are dark.
+    /// The page uses the class that makes the library's style and its own style dark.
     #[test]
-    fn the_page_is_dark_where_the_reader_wants_it() {
+    fn page_follows_the_colour_scheme_of_the_reader() {
         let text =
             |path: &str| String::from_utf8(Surface::Admin.file(path).unwrap().content().to_vec()).unwrap();
         let script = text("/docs/page.js");
@@ -279,9 +279,9 @@ mod tests {
         assert!(text("/docs/swagger-ui-5.35.0.css").matches("html.dark-mode .swagger-ui").count() > 100);
     }
 
-    /// The library is what `VERSION.md` says it is, down to the byte, under the version in its names.
+    /// The library equals the description in `VERSION.md` byte for byte, under the version in its file names.
     #[test]
-    fn the_library_is_as_published() {
+    fn library_matches_the_published_version() {
         let notes = include_str!("../vendor/swagger-ui-dist/VERSION.md");
         assert!(notes.starts_with("# swagger-ui-dist 5.35.0\n"));
         for (published, path) in [
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn two_contents_have_two_tags() {
+    fn different_contents_have_different_tags() {
         let gzip = |content: &[u8]| {
             let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
             encoder.write_all(content).unwrap();

@@ -31,7 +31,7 @@ pub enum AdminError {
     /// The base URL is unusable.
     #[error("the admin API's address: {0}")]
     Url(#[from] UrlError),
-    /// There is no answer.
+    /// No answer was received.
     #[error("the hub's admin API does not respond: {source}")]
     Send {
         /// The method.
@@ -378,7 +378,6 @@ impl AdminApi {
         read(path, &self.exchange(Method::POST, path, JSON, body.into()).await?.1)
     }
 
-    /// Whether this is the port for DFSPs.
     async fn is_port_of_dfsps(&self) -> bool {
         let request =
             Request::builder().uri(format!("{}{OF_DFSPS}", self.prefix)).body(Full::new(Bytes::new()));
@@ -490,7 +489,7 @@ fn in_words(method: &Method, path: &str, status: u16, rejection: &Rejection) -> 
     };
     let settlement = path.strip_prefix("/v2/settlements/").and_then(|path| path.split('/').next());
     match (status, name, settlement) {
-        (_, Some(ErrorName::SettlementNotFound), Some(id)) => format!("there is no settlement {id}"),
+        (_, Some(ErrorName::SettlementNotFound), Some(id)) => format!("settlement {id} does not exist"),
         (_, Some(ErrorName::Unauthenticated), _) => {
             "the hub requires authentication: log in (upesi admin login), or use a valid token (--token-file)"
                 .to_owned()
@@ -512,7 +511,7 @@ mod tests {
 
     /// Other hubs, and earlier versions, send no names.
     #[test]
-    fn an_error_without_a_name_has_its_code() {
+    fn error_without_name_is_known_by_its_code() {
         let body =
             r#"{"errorInformation":{"errorCode":"3100","errorDescription":"Generic validation error - no"}}"#;
         let expected = HubError { code: ErrorCode::VALIDATION, name: None, detail: "no".to_owned() };
@@ -520,7 +519,7 @@ mod tests {
     }
 
     #[test]
-    fn refusals_are_in_the_words_of_an_operator() {
+    fn rejections_are_described_for_operators() {
         for (status, body, expected) in [
             (
                 400,
@@ -529,12 +528,12 @@ mod tests {
                     "settlement_not_found",
                     "Generic validation error - Settlement with ID '7' not found",
                 ),
-                "there is no settlement 7",
+                "settlement 7 does not exist",
             ),
             (
                 400,
                 error(3100, "settlement_not_found", "Generic validation error - Settlement not found"),
-                "there is no settlement 7",
+                "settlement 7 does not exist",
             ),
             (
                 400,
@@ -546,9 +545,9 @@ mod tests {
                 error(
                     3200,
                     "of_a_later_version",
-                    "Generic ID not found - Participant 'nobody' does not exist",
+                    "Generic ID not found - Participant 'absent' does not exist",
                 ),
-                "Participant 'nobody' does not exist (3200)",
+                "Participant 'absent' does not exist (3200)",
             ),
             (
                 503,
@@ -560,7 +559,7 @@ mod tests {
                 error(
                     3000,
                     "unauthenticated",
-                    "Generic client error - Say who you are: Authorization: Bearer TOKEN",
+                    "Generic client error - A token is required: Authorization: Bearer TOKEN",
                 ),
                 "the hub requires authentication: log in (upesi admin login), or use a valid token (--token-file)",
             ),

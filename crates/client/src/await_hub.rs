@@ -19,7 +19,7 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 /// when the time is over. A TLS error, such as a missing certificate, ends the wait immediately.
 ///
 /// # Errors
-/// 64 for a URL that cannot be called, 69 if there was no response in time, or if TLS fails.
+/// 64 for a URL that cannot be called, 69 if no response arrived in time, or if TLS fails.
 pub async fn await_hub(url: &str, tls: Option<&ClientTls>, wait: Duration) -> Outcome {
     await_port(url, tls, wait, |_| None).await
 }
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn it_waits_until_the_hub_is_there_and_ready() {
+    async fn await_hub_waits_until_the_hub_is_ready() {
         // The address is known, but no server listens there yet.
         let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let url = format!("http://{address}/hub/");
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn any_other_answer_is_one() {
+    async fn await_hub_ends_at_any_other_answer() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let hub = answering(listener, &["404 Not Found"]);
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn silence_ends_with_an_error_that_says_what_to_do() {
+    async fn await_hub_without_answer_fails_with_a_remedy() {
         let url = format!("http://{}", TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap());
         let failure = await_hub(&url, None, Duration::from_secs(1)).await.unwrap_err();
         assert_eq!(failure.exit, Exit::Unavailable);

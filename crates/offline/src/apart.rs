@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn directories_are_told_apart_however_they_are_written() {
+    fn check_apart_follows_links_and_dots() {
         let directory = tempfile::tempdir().unwrap();
         let base = directory.path();
         let data = base.join("data");

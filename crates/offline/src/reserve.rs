@@ -21,7 +21,7 @@ pub enum Kept {
     NoRoom {
         /// Free space on the volume, including an existing reserve.
         free_bytes: u64,
-        /// Free space from which on the reserve is allocated.
+        /// Free space that is required before the reserve is allocated.
         needed_bytes: u64,
     },
 }
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn its_room_is_taken_once_and_comes_back() {
+    fn reserve_is_allocated_once_and_released() {
         let data = tempfile::tempdir().unwrap();
         let data = data.path();
         assert_eq!((bytes(data), release(data).unwrap()), (0, 0), "there is none yet");
@@ -117,14 +117,18 @@ mod tests {
         assert_eq!(bytes(data), BYTES);
         assert!(taken(data) >= BYTES, "its blocks are taken: {}", taken(data));
         let file = fs::metadata(data.join(FILE)).unwrap().ino();
-        assert_eq!(keep(data, BYTES, u64::MAX).unwrap(), Kept::Whole, "what is there needs no room");
-        assert_eq!(fs::metadata(data.join(FILE)).unwrap().ino(), file, "and is left alone");
+        assert_eq!(
+            keep(data, BYTES, u64::MAX).unwrap(),
+            Kept::Whole,
+            "an existing reserve needs no further space"
+        );
+        assert_eq!(fs::metadata(data.join(FILE)).unwrap().ino(), file, "and is not changed");
         assert_eq!(release(data).unwrap(), BYTES);
         assert_eq!(fs::read_dir(data).unwrap().count(), 0);
     }
 
     #[test]
-    fn it_follows_the_setting_if_there_is_room() {
+    fn reserve_follows_the_setting_if_space_is_free() {
         let data = tempfile::tempdir().unwrap();
         let data = data.path();
         for wanted in [BYTES, 2 * BYTES, BYTES, 0] {
@@ -134,15 +138,15 @@ mod tests {
         assert!(!data.join(FILE).exists(), "0 is none");
         keep(data, BYTES, 0).unwrap();
         let Kept::NoRoom { free_bytes, needed_bytes } = keep(data, 2 * BYTES, u64::MAX / 2).unwrap() else {
-            panic!("there is no such volume")
+            panic!("the volume cannot have this space")
         };
         assert_eq!(needed_bytes, u64::MAX / 2 + 4 * BYTES);
-        assert!(free_bytes > BYTES, "the present reserve counts as room: {free_bytes}");
+        assert!(free_bytes > BYTES, "the present reserve counts as free space: {free_bytes}");
         assert_eq!(bytes(data), BYTES, "the earlier one stays");
     }
 
     #[test]
-    fn remains_of_a_crash_go_and_a_reserve_too_large_leaves_nothing() {
+    fn reserve_removes_remains_of_crashes_and_failures() {
         let data = tempfile::tempdir().unwrap();
         let data = data.path();
         fs::write(data.join(UNFINISHED), "half").unwrap();

@@ -49,7 +49,7 @@ pub struct TrailOptions {
 }
 
 /// Prints the entries of the audit trail, and verifies its chain, its end against the snapshots, and the checkpoints.
-/// `tell` gets the result as text.
+/// Writes the result as text to `tell`.
 ///
 /// # Errors
 /// 65 if the chain is broken or the journal is damaged, others as in [`open`].
@@ -115,7 +115,7 @@ pub(super) fn line(entry: &AuditEntry, zone: &Zone) -> String {
     escape(&line).into_owned()
 }
 
-/// A known chain value after an entry.
+/// A chain value after an entry that is known from elsewhere.
 pub(super) struct Anchor {
     chain: [u8; 32],
     /// Its name in messages about a contradiction.
@@ -230,7 +230,7 @@ impl Verifier {
             if anchor.chain != trail.head {
                 let (count, name) = (trail.count, anchor.name);
                 self.breaks_at(format!(
-                    "entry {count} differs from that of {name}: the trail up to this entry was rewritten"
+                    "entry {count} differs from the entry of {name}: the trail up to this entry was rewritten"
                 ));
             }
         }

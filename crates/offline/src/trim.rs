@@ -90,12 +90,12 @@ impl TrimReport {
 /// repeated.
 ///
 /// # Errors
-/// 66 if there is no data directory, 75 if a hub uses it, 65 if a start would fail, 73 if the target cannot be written,
-/// 74 if the disk fails.
+/// 66 if the data directory does not exist, 75 if a hub uses it, 65 if a start would fail, 73 if the target cannot be
+/// written, 74 if the disk fails.
 pub fn trim(arguments: &TrimArguments) -> Result<TrimReport, Failure> {
     let data = &arguments.data;
     let directory_failure = |error| Failure::new(directory_exit(&error), error);
-    // Opening for writing makes a directory where there is none.
+    // Opening for writing would create a missing directory.
     DataDirectory::open_for_reading(data).map_err(directory_failure)?;
     let mut directory = DataDirectory::open(data).map_err(directory_failure)?;
     let (mut released_bytes, mut held_up) = (0, None);
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_data_directory_is_not_made_one() {
+    fn trim_of_another_directory_creates_nothing() {
         let directory = tempfile::tempdir().unwrap();
         let missing = directory.path().join("missing");
         assert_eq!(trim(&arguments(&missing)).unwrap_err().exit, Exit::NoInput);
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_snapshot_everything_is_needed() {
+    fn trim_without_snapshot_removes_nothing() {
         let directory = tempfile::tempdir().unwrap();
         drop(DataDirectory::open(directory.path()).unwrap());
         let report = trim(&arguments(directory.path())).unwrap();
@@ -211,14 +211,14 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_in_use_is_left_alone() {
+    fn trim_of_a_directory_in_use_changes_nothing() {
         let directory = tempfile::tempdir().unwrap();
         let _hub = DataDirectory::open(directory.path()).unwrap();
         assert_eq!(trim(&arguments(directory.path())).unwrap_err().exit, Exit::Temporary);
     }
 
     #[test]
-    fn who_trims_says_where_to_or_that_the_segments_may_go() {
+    fn trim_needs_a_target_or_permission_to_delete() {
         use clap::Parser;
 
         #[derive(Parser)]

@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_that_are_weak_or_for_something_else_are_passed_over() {
+    fn weak_or_unsuitable_keys_are_ignored() {
         let x = URL_SAFE_NO_PAD.encode([1; 32]);
         let ec = |crv: &str, y: &str| json!({"kty": "EC", "crv": crv, "kid": "k", "x": x, "y": y});
         for (key, is_taken) in [

@@ -18,7 +18,7 @@ pub use provider::{Provider, UNKNOWN_KEY_INTERVAL, is_secure_issuer};
 /// Reason why a token is rejected. Clients do not learn it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
-    /// It is not a token, or requires an unsupported extension.
+    /// The text is not a token, or requires an unsupported extension.
     #[error("the token is malformed")]
     Malformed,
     /// The algorithm does not belong to the key, or is not supported.

@@ -21,7 +21,7 @@ pub const UNKNOWN_KEY_INTERVAL: Duration = Duration::from_secs(60);
 /// Interval between fetches of the keys. A key that the provider withdraws stays valid for at most this time while the
 /// provider answers.
 const REFRESH_INTERVAL: Duration = Duration::from_secs(600);
-/// Interval between fetches while there are no keys.
+/// Interval between fetches until the first keys are known.
 const FIRST_INTERVAL: Duration = Duration::from_secs(10);
 
 /// A provider whose tokens are accepted. Cheap to clone.

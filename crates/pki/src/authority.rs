@@ -24,7 +24,7 @@ const DAY_S: i64 = 24 * 3600;
 /// Maximum size of the file with the authority's key or certificate, in bytes.
 const AUTHORITY_FILE_BYTES_MAX: u64 = 256 * 1024;
 
-/// Time before the issue at which a certificate's validity begins, because clocks differ.
+/// A certificate becomes valid this long before its issue, because clocks differ.
 const EARLY_S: i64 = 300;
 /// Number of random bytes in a serial number.
 const SERIAL_BYTES: usize = 16;

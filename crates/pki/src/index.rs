@@ -51,7 +51,7 @@ impl Index {
     }
 
     pub(crate) fn to_json(&self) -> String {
-        // It contains only texts and numbers, so this cannot fail.
+        // The index contains only texts and numbers, so this cannot fail.
         serde_json::to_string_pretty(self).unwrap_or_default() + "\n"
     }
 }

@@ -23,7 +23,7 @@ fn facts(file: &std::path::Path) -> Facts {
 }
 
 #[test]
-fn a_certificate_says_what_was_asked_for() {
+fn certificate_contains_the_ordered_values() {
     let (_directory, mut authority) = start();
     for (name, usage, key) in
         [("hub.example", Usage::Server, KeyKind::P256), ("greenbank", Usage::Client, KeyKind::Rsa2048)]
@@ -45,7 +45,7 @@ fn a_certificate_says_what_was_asked_for() {
 }
 
 #[test]
-fn the_index_outlives_the_process_and_revocations_are_listed() {
+fn index_is_durable_and_lists_revocations() {
     let (directory, mut authority) = start();
     for name in ["greenbank", "bluewallet", "redmoney"] {
         authority.issue(&Order::new(name, Usage::Client, NOW_S)).unwrap();
@@ -66,7 +66,7 @@ fn the_index_outlives_the_process_and_revocations_are_listed() {
 }
 
 #[test]
-fn requests_prove_their_key_and_decide_nothing_else() {
+fn requests_prove_only_their_key() {
     let (directory, mut authority) = start();
     let pair = rcgen::KeyPair::generate().unwrap();
     let mut params = rcgen::CertificateParams::new(vec!["evil.example".to_owned()]).unwrap();
@@ -100,7 +100,7 @@ fn requests_prove_their_key_and_decide_nothing_else() {
 }
 
 #[test]
-fn hosts_are_names_or_addresses_and_a_wildcard_is_below_two_labels() {
+fn hosts_must_be_names_addresses_or_valid_wildcards() {
     let (_directory, mut authority) = start();
     for host in [
         "",
@@ -131,7 +131,7 @@ fn hosts_are_names_or_addresses_and_a_wildcard_is_below_two_labels() {
 }
 
 #[test]
-fn the_authoritys_own_key_is_not_certified() {
+fn key_of_the_authority_is_not_certified() {
     let (directory, authority) = start();
     let pair = rcgen::KeyPair::from_pem(&fs::read_to_string(directory.path().join("ca.key")).unwrap());
     let request = rcgen::CertificateParams::default().serialize_request(&pair.unwrap()).unwrap();
@@ -144,7 +144,7 @@ fn the_authoritys_own_key_is_not_certified() {
 }
 
 #[test]
-fn odd_names_second_certificates_and_second_authorities_are_refused() {
+fn odd_names_and_duplicates_are_rejected() {
     let (directory, mut authority) = start();
     for name in ["", "ca", "crl", "index", ".x", "a/b", "../x", "a b", "é", &"x".repeat(65)] {
         let refused = authority.issue(&Order::new(name, Usage::Client, NOW_S));

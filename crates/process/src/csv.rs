@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn csv_quotes_what_it_must() {
+    fn cells_are_quoted_if_necessary() {
         for (text, expected) in [
             ("plain", "plain"),
             ("a,b", "\"a,b\""),

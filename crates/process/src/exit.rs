@@ -8,8 +8,8 @@ use std::process::ExitCode;
 use upesi_keys::read_limited_text;
 use upesi_types::text::escape_lines;
 
-/// Result of a command. The numbers from 64 on are those of BSD's `sysexits.h`, so that scripts and service managers
-/// can distinguish mistakes to correct from conditions that pass.
+/// Result of a command. The numbers from 64 on come from BSD's `sysexits.h`, so that scripts and service managers can
+/// distinguish mistakes to correct from conditions that pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
     /// The command succeeded.

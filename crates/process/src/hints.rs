@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn misspelt_names_find_theirs_and_others_none() {
+    fn nearest_finds_only_similar_names() {
         let known = ["listen", "workers", "body_bytes_max", "head_bytes_max"];
         for (name, expected) in [
             ("listne", Some("listen")),

@@ -30,11 +30,11 @@ pub fn confirm(question: impl Display) -> io::Result<Option<bool>> {
     Ok(Some(["y", "yes"].contains(&&*line.trim().to_ascii_lowercase())))
 }
 
-/// A writer that escapes hidden characters but line breaks and tabs. Bytes that are not UTF-8 are replaced.
+/// A writer that escapes hidden characters except line breaks and tabs. Bytes that are not UTF-8 are replaced.
 #[derive(Debug)]
 pub struct Escaping<W: Write> {
     inner: W,
-    /// The beginning of a character or a line break whose end has not come yet.
+    /// The incomplete character or line break at the end of the previous write.
     beginning: Vec<u8>,
 }
 
@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn characters_are_escaped_however_they_are_cut() {
+    fn split_characters_are_escaped() {
         let text = "a\u{202e}b\u{1b}[2K\r\n日本\t\u{e0041}";
         for size in 1..text.len() {
             let mut output = Escaping::new(Vec::new());

@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn times_are_read_in_all_forms() {
+    fn times_are_parsed_in_all_forms() {
         for (text, in_utc, in_nairobi) in [
             ("2026-11-21", "2026-11-21T00:00:00.000Z", "2026-11-20T21:00:00.000Z"),
             ("2026-11-21T09:39", "2026-11-21T09:39:00.000Z", "2026-11-21T06:39:00.000Z"),
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn clocks_that_are_set_forward_and_back_are_followed() {
+    fn local_times_follow_daylight_saving() {
         // Forward at two o'clock on 29 March, back at three o'clock on 25 October.
         let zone = Zone::parse("CET-1CEST,M3.5.0,M10.5.0/3").unwrap();
         let at = |text| when(text).unwrap().at(&zone, instant(NOW)).to_string();
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_shown_is_read_again() {
+    fn shown_times_round_trip() {
         let at = instant("2026-11-21T22:30:00.500Z");
         for (zone, shown) in [
             ("UTC", "2026-11-21 22:30:00.500Z"),

@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn a_port_that_is_too_large_is_named() {
+    fn port_that_is_too_large_is_reported() {
         assert_eq!(socket_address("[::1]:65535"), Ok("[::1]:65535".parse().unwrap()));
         let wanted = "give an address with port, such as 127.0.0.1:5000";
         for text in ["127.0.0.1", "localhost:5000", "127.0.0.1:", "[::1]:x5"] {

@@ -1,5 +1,5 @@
-//! A flame graph as one SVG file that needs nothing else: whole process on top, then threads, then functions by who
-//! called them; the width is the share of CPU time.
+//! A flame graph as one self-contained SVG file. The whole process is on top, below it are the threads, and then the
+//! functions by caller. The width is the share of CPU time.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -12,12 +12,12 @@ const WIDTH_PX: u64 = 1200;
 const MARGIN_PX: u64 = 10;
 const ROW_PX: u64 = 17;
 const HEAD_PX: u64 = 64;
-/// Width of a letter, in hundredths of a pixel, of a text that fits.
+/// Average width of a letter, in hundredths of a pixel.
 const LETTER_HUNDREDTHS: u64 = 670;
-/// What is narrower than this many hundredths of a pixel is left out.
+/// Minimum width of a frame, in hundredths of a pixel; narrower ones are left out.
 const HUNDREDTHS_MIN: u64 = 10;
 
-/// Colours by where a function is from, with the beginnings of names that tell.
+/// Colours by the origin of a function, which prefixes of its name show.
 const ORIGINS: [(&str, &str, &[&str]); 4] = [
     ("this product", "#f2a154", &["upesi"]),
     ("HTTP, runtime", "#8db8de", &["tokio", "hyper", "http", "mio", "axum", "tower", "httparse", "bytes"]),
@@ -51,7 +51,7 @@ impl Node {
     }
 }
 
-/// The graph, with what it is about above it.
+/// Draws the graph below a title and a line about the profile.
 pub(crate) fn draw(profile: &Profile, title: &str) -> String {
     let root = Node::of(profile);
     let height = HEAD_PX + (root.depth() + 1) * ROW_PX + 30;
@@ -76,8 +76,8 @@ pub(crate) fn draw(profile: &Profile, title: &str) -> String {
     svg = canvas.svg;
     let _ = write!(
         svg,
-        "<text id=\"note\" x=\"{MARGIN_PX}\" y=\"{}\" fill=\"#444\">Click enlarges, the top row shows all again; type to search, \
-         Escape clears.</text>\n<script><![CDATA[{SCRIPT}]]></script>\n</svg>\n",
+        "<text id=\"note\" x=\"{MARGIN_PX}\" y=\"{}\" fill=\"#444\">Click a frame \
+         to enlarge it, or the top row to show all frames. Type to search, Escape clears.</text>\n<script><![CDATA[{SCRIPT}]]></script>\n</svg>\n",
         height - 10
     );
     svg
@@ -87,17 +87,18 @@ fn about(profile: &Profile) -> String {
     let cpu = profile.cpu_time();
     let lost = match profile.lost {
         0 => String::new(),
-        lost => format!(", {lost} more found no room"),
+        lost => format!(", {lost} samples lost because the buffer was full"),
     };
     if profile.hertz == 0 {
         return format!(
-            "{} samples of CPU time within {} s. Width is CPU time; what waits uses none.",
+            "{} samples of CPU time within {} s. Width is CPU time; waiting uses none.",
             profile.samples,
             seconds(profile.duration)
         );
     }
     format!(
-        "{} s of CPU time within {} s; {} samples, {} for each second of CPU time{lost}. Width is CPU time; what waits uses none.",
+        "{} s of CPU time within {} s; {} samples, {} for each second of CPU time{lost}. \
+         Width is CPU time; waiting uses none.",
         seconds(cpu),
         seconds(profile.duration),
         profile.samples,
@@ -179,7 +180,7 @@ impl Canvas {
     }
 }
 
-/// As much of a name as fits, or nothing.
+/// The name, truncated to this many letters; empty if too few letters fit.
 fn fitting(name: &str, letters: usize) -> String {
     if name.chars().count() <= letters {
         return name.to_owned();
@@ -190,12 +191,12 @@ fn fitting(name: &str, letters: usize) -> String {
     name.chars().take(letters - 1).chain(['…']).collect()
 }
 
-/// A text within XML.
+/// Escapes text for XML.
 fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
-/// Enlarges what is clicked and marks what is searched.
+/// Enlarges a frame on a click, and marks the frames that match the search.
 const SCRIPT: &str = r"
 const frames = [...document.querySelectorAll('g.f')].map(g => ({
   g, rect: g.querySelector('rect'), text: g.querySelector('text'),

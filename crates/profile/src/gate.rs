@@ -1,47 +1,50 @@
-//! The gate to memory that signal handlers use: it closes behind the last of them before the memory is given back.
+//! A gate to memory that signal handlers use. The memory is freed only after the gate is closed and all handlers have
+//! left.
 //!
-//! A handler may interrupt anything, so entering and leaving are a few atomic operations and nothing else. The gate
-//! knows the address of what is behind it and never looks there.
+//! A handler may interrupt any code, so it enters and leaves by a few atomic operations. The gate stores only the
+//! address of the memory and never reads the memory.
 
 use std::ptr;
 use std::sync::atomic::Ordering;
 
 use crate::sync::{AtomicPtr, AtomicUsize, fence, yield_now};
 
-/// Leads to a `T`, or nowhere.
+/// /// A gate to a `T`, open or closed.
 pub(crate) struct Gate<T> {
-    /// Null while it is closed.
+    /// /// Null while the gate is closed.
     target: AtomicPtr<T>,
-    /// Those who may have the address.
+    /// /// Number of handlers that may hold the address.
     inside: AtomicUsize,
 }
 
 impl<T> Gate<T> {
-    /// A gate of a null pointer and a zero. They are made by the caller, because Loom's cannot be made in a `const fn`.
+    /// A gate for a null pointer and a zero. The caller creates both, because Loom cannot create its atomics in a
+    /// `const fn`.
     pub(crate) const fn new(target: AtomicPtr<T>, inside: AtomicUsize) -> Self {
         Self { target, inside }
     }
 
-    /// Opens it. Whoever is led to `target` sees all that was written there before.
+    /// Opens the gate. A handler that receives `target` sees everything that was written there before.
     pub(crate) fn open(&self, target: *mut T) {
         self.target.store(target, Ordering::Release);
     }
 
-    /// Gives where it leads; null: it is closed. Each entering is followed by [`Self::leave`], until which the target
-    /// stays.
+    /// Returns the target, or null if the gate is closed. The target stays valid until [`Self::leave`], which must
+    /// follow each call.
     pub(crate) fn enter(&self) -> *mut T {
         self.inside.fetch_add(1, Ordering::Relaxed);
-        // With the fence in `close`: either this finds the gate closed, or who closes it finds somebody inside.
+        // With the fence in `close`: either this load finds the gate closed, or `close` sees that this handler is
+        // inside.
         fence(Ordering::SeqCst);
         self.target.load(Ordering::Acquire)
     }
 
-    /// Ends a visit.
     pub(crate) fn leave(&self) {
         self.inside.fetch_sub(1, Ordering::Release);
     }
 
-    /// Closes it and waits until all have left. Then nobody has the address, and all that was written there is seen.
+    /// Closes the gate and waits until all handlers have left. Then no handler has the address, and the caller sees
+    /// everything that the handlers wrote.
     pub(crate) fn close(&self) {
         self.target.store(ptr::null_mut(), Ordering::Relaxed);
         fence(Ordering::SeqCst);

@@ -1,13 +1,13 @@
-//! Where the CPU time of this process goes, and its memory, asked for while it runs.
+//! //! CPU profile and memory summary of the running process, on demand.
 //!
-//! Nothing here costs anything until it is asked for. [`profile`] then takes samples for a while: at each tick of the
-//! process's CPU clock, the kernel interrupts the thread that is running, and a handler copies its registers and the
-//! top of its stack into memory set aside for that. It takes no lock, allocates nothing and follows no pointer; what
-//! the copies mean is found out afterwards, by an ordinary thread. [`memory::summary`] reads what the kernel and the
-//! allocator count anyway.
+//! No profile costs anything before it is requested. [`profile`] takes samples for a while. At each tick of the
+//! process's CPU clock, the kernel interrupts the running thread. A signal handler then copies the thread's registers
+//! and the top of its stack into preallocated memory. The handler takes no lock, allocates nothing and follows no
+//! pointer. An ordinary thread interprets the copies afterwards. [`memory::summary`] reads counters that the kernel and
+//! the allocator maintain anyway.
 //!
-//! This is the one crate with `unsafe` code, in `signal.rs`, each block with its reason. It also brings the allocator
-//! of the process, so that the numbers are those of the memory that the program really uses.
+//! This is the only crate with `unsafe` code, in `signal.rs`; each block states its reason. The crate also sets the
+//! allocator of the process, so that the summary shows the memory that the program really uses.
 
 mod flame;
 #[cfg(feature = "cpu")]
@@ -38,13 +38,13 @@ use thiserror::Error;
 /// Longest profile, in seconds.
 pub const SECONDS_MAX: u64 = 60;
 
-/// Watches the process for this long and says where its CPU time went. Blocks the thread that asks. `is_wanted` is
-/// asked several times a second; where it says no, the profile ends, so that nobody waits for what nobody reads.
+/// Takes a CPU profile of the process for this long. Blocks the calling thread. Calls `is_wanted` several times a
+/// second and ends the profile when it returns false, for example because the client has disconnected.
 ///
 /// # Errors
 ///
-/// When another profile is being taken, when the time is not 1 to 60 seconds, when the profile is no longer wanted, or
-/// when the kernel refuses.
+/// If another profile is running, if the time is not 1 to 60 seconds, if the profile is no longer wanted, or if the
+/// kernel rejects the timer or the signal handler.
 pub fn profile(seconds: u64, is_wanted: impl Fn() -> bool) -> Result<Profile, ProfileError> {
     if !(1..=SECONDS_MAX).contains(&seconds) {
         return Err(ProfileError::Seconds);
@@ -63,32 +63,31 @@ fn take(_: u64, _: impl Fn() -> bool) -> Result<Profile, ProfileError> {
     Err(ProfileError::NotBuilt)
 }
 
-// Why there is no profile.
-
 /// Why no profile was taken.
 #[derive(Debug, Error)]
 pub enum ProfileError {
-    /// One at a time.
+    /// /// Another profile is running.
     #[error("another profile is being taken, try again when it is done")]
     Busy,
-    /// The time asked for.
+    /// /// The time is not 1 to 60 seconds.
     #[error("a profile takes 1 to 60 seconds")]
     Seconds,
-    /// Who asked for it went away.
-    #[error("the profile was not waited for")]
+    /// /// The profile is no longer wanted.
+    #[error("the profile ended because it is no longer wanted")]
     Abandoned,
-    /// The code knows no registers of this processor.
-    #[error("profiles can be taken on Linux on x86-64 and AArch64 only")]
+    /// /// The code cannot read the registers of this processor.
+    #[error("profiles are available only on Linux on x86-64 and AArch64")]
     Unsupported,
-    /// This build leaves CPU profiles out, as that of `make demo` does.
-    #[error("this build has no CPU profiles; the one of `make build` has")]
+    /// /// The build has no CPU profiles, like the build of `make demo`.
+    #[error("this build has no CPU profiles; a build by `make build` has them")]
     NotBuilt,
-    /// The kernel refused to send the signals.
-    #[error("the kernel sends no profiling signals: {0}")]
+    /// /// The kernel rejected the timer or the signal handler.
+    #[error("the kernel does not send profiling signals: {0}")]
     Kernel(#[source] io::Error),
 }
 
-/// The atomics that `gate` uses. The crate `models` compiles it against Loom's, which runs all orders of events.
+/// /// The atomics that `gate` uses. The crate `models` compiles `gate` with the atomics of Loom, which runs all orders
+/// of events.
 #[cfg(feature = "cpu")]
 mod sync {
     pub(crate) use std::sync::atomic::{AtomicPtr, AtomicUsize, fence};

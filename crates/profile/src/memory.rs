@@ -1,16 +1,15 @@
-//! Where the memory of this process is: as the kernel sees it, as the allocator sees it, and who in the program
-//! holds how much.
+//! Memory of this process: the figures of the kernel, of the allocator, and of the parts of the program.
 
 use serde_json::{Map, Value, json};
 
-/// Something in the program that may hold much memory, or many things.
+/// A part of the program that may hold much memory, or many items.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Holder {
-    /// What it holds, such as `callbacks waiting in lanes`.
+    /// Name of the contents, such as `callbacks waiting in lanes`.
     pub what: String,
-    /// How many.
+    /// Number of items, if known.
     pub count: Option<u64>,
-    /// Bytes, where that is known.
+    /// Size in bytes, if known.
     pub bytes: Option<u64>,
 }
 
@@ -25,7 +24,7 @@ impl MemorySummary {
     }
 }
 
-/// Lines of `/proc/self/status` that are shown, and what as. See proc(5).
+/// Lines of `/proc/self/status` in the summary, with their names there. See proc(5).
 const STATUS: [(&str, &str); 7] = [
     ("VmRSS", "resident"),
     ("VmHWM", "residentPeak"),
@@ -36,7 +35,7 @@ const STATUS: [(&str, &str); 7] = [
     ("VmSize", "virtual"),
 ];
 
-/// Asks kernel and allocator. Takes some microseconds.
+/// Reads the figures of the kernel and the allocator. Takes some microseconds.
 pub fn summary(holders: &[Holder]) -> MemorySummary {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let allocator = ask().map(|allocator| {
@@ -66,37 +65,38 @@ fn process(status: &str) -> Value {
     Value::Object(STATUS.iter().filter_map(member).collect::<Map<_, _>>())
 }
 
-/// The number behind `name:`.
+/// The number after `name:`.
 fn number(status: &str, name: &str) -> Option<u64> {
     let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
     line.split_ascii_whitespace().next()?.parse().ok()
 }
 
-// The allocator of every process that has this crate in it, and what it says of itself.
+// The allocator of every process that links this crate, and its statistics.
 //
-// jemalloc instead of the C library's: what an edge allocates, the engine's thread or the journal's lets go of, which
-// glibc answers with locks and searches (docs/decisions/0011-profile-on-demand.md).
+// The allocator is jemalloc instead of the C library's. The threads of the engine and the journal free memory that
+// the ports' threads have allocated, and glibc then takes locks and searches
+// (docs/decisions/0011-profile-on-demand.md).
 
 #[cfg(feature = "jemalloc")]
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
-/// Bytes as the allocator counts them.
+/// Statistics of the allocator, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Allocator {
-    /// Handed out to the program.
+    /// Memory that the program has allocated.
     pub(crate) in_use: u64,
-    /// Returned by the program and kept for its next allocations.
+    /// Memory that the program has freed, and that the allocator retains for its next allocations.
     pub(crate) kept_free: u64,
-    /// What it needs for itself.
+    /// Memory for the allocator's own data.
     pub(crate) bookkeeping: u64,
 }
 
-/// Asks for the present numbers. It takes the lock of each arena in turn, for microseconds.
+/// Reads the current statistics. Takes the lock of each arena in turn, for microseconds.
 #[cfg(feature = "jemalloc")]
 fn ask() -> Option<Allocator> {
     use tikv_jemalloc_ctl::{epoch, stats};
-    // The numbers are those of the last epoch; each call begins one.
+    // The statistics are those of the last epoch; each call begins a new one.
     epoch::advance().ok()?;
     let (in_use, resident, bookkeeping) =
         (stats::allocated::read().ok()?, stats::resident::read().ok()?, stats::metadata::read().ok()?);
@@ -104,7 +104,7 @@ fn ask() -> Option<Allocator> {
     Some(Allocator { in_use: in_use as u64, kept_free: kept_free as u64, bookkeeping: bookkeeping as u64 })
 }
 
-/// The C library's allocator has no such numbers.
+/// The allocator of the C library has no such statistics.
 #[cfg(not(feature = "jemalloc"))]
 const fn ask() -> Option<Allocator> {
     None
@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_that_is_not_there_is_left_out() {
+    fn summary_of_status_without_a_line_omits_it() {
         assert_eq!(process("VmRSS:\t  12 kB\nThreads:\t3\n"), json!({ "resident": 12_288 }));
         assert_eq!(number("Threads:\t3\n", "Thread"), None);
     }

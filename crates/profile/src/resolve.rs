@@ -34,7 +34,7 @@ pub(crate) fn resolve(samples: &Samples) -> Profile {
     }
 }
 
-/// Threads of a kind share a name but for the number at its end, and are one here.
+/// The thread's name without the number at its end, so that threads of the same kind are counted together.
 fn thread_name(thread: i32) -> Arc<str> {
     let name = std::fs::read_to_string(format!("/proc/self/task/{thread}/comm")).unwrap_or_default();
     let name = name.trim().trim_end_matches(|letter: char| letter.is_ascii_digit() || letter == '-');

@@ -1,4 +1,4 @@
-//! Memory for samples, and the time in which they are taken.
+//! Takes samples for a while, and holds their memory.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -8,30 +8,30 @@ use std::time::{Duration, Instant};
 use crate::ProfileError;
 use crate::signal::{Ticking, zeros};
 
-/// How much of a stack is kept, in bytes; what lies deeper is not seen.
+/// Size of the copied part of a stack, in bytes. Deeper frames are lost.
 pub(crate) const STACK_BYTES_MAX: usize = 16 * 1024;
-/// Samples of one profile. Together with the stacks, 64 MiB, used only as far as samples come, and given back at its
-/// end.
+/// Maximum number of samples of a profile. Together with their stacks, they need 64 MiB. The kernel provides only the
+/// part that is written, and gets it back at the end of the profile.
 const SAMPLES_MAX: usize = 4096;
-/// Samples per second of CPU time. Not a divisor of usual timers' rates, so that work done by a timer is neither always
-/// seen nor never.
+/// Maximum number of samples per second of CPU time. The number does not divide the usual rates of timers. Otherwise,
+/// work that a timer starts would be in every sample or in none.
 const HERTZ_MAX: u64 = 199;
 const HERTZ_MIN: u64 = 19;
-/// How often it is asked whether the profile is still wanted.
+/// Interval between the checks whether the profile is still wanted.
 const GLANCE_INTERVAL: Duration = Duration::from_millis(100);
 
 const SUPPORTED: bool = cfg!(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")));
 
-/// One at a time.
+/// Held while a profile is running, because only one can run at a time.
 static TAKING: Mutex<()> = Mutex::new(());
 
-/// The registers that unwinding begins with.
+/// The registers that unwinding needs.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Registers {
     pub(crate) program_counter: u64,
     pub(crate) stack_pointer: u64,
     pub(crate) frame_pointer: u64,
-    /// The link register, where there is one.
+    /// The link register, on processors that have one.
     pub(crate) link: u64,
 }
 
@@ -42,11 +42,11 @@ struct Slot {
     frame_pointer: AtomicU64,
     link: AtomicU64,
     thread: AtomicI32,
-    /// Bytes of stack, and 1; 0 until the slot is filled.
+    /// Size of the stack in bytes, plus 1; 0 until the slot is filled.
     filled: AtomicU32,
 }
 
-/// Where the handler puts samples.
+/// Memory to which the handler writes samples.
 #[derive(Debug)]
 pub(crate) struct Buffer {
     next: AtomicUsize,
@@ -54,12 +54,12 @@ pub(crate) struct Buffer {
     stacks: Box<[AtomicU64]>,
 }
 
-/// A sample as it was taken.
+/// A sample in its raw form.
 #[derive(Clone, Debug)]
 pub(crate) struct Sample {
     pub(crate) registers: Registers,
     pub(crate) thread: i32,
-    /// The words of the stack, from the stack pointer up.
+    /// Words of the stack, upwards from the stack pointer.
     pub(crate) stack: Vec<u64>,
 }
 
@@ -67,7 +67,7 @@ pub(crate) struct Sample {
 #[derive(Debug)]
 pub(crate) struct Samples {
     pub(crate) samples: Vec<Sample>,
-    /// Ticks for which there was no room.
+    /// Ticks whose sample did not fit into the buffer.
     pub(crate) lost: usize,
     pub(crate) hertz: u64,
     pub(crate) duration: Duration,
@@ -80,13 +80,13 @@ impl Buffer {
         Self { next: AtomicUsize::new(0), slots, stacks: zeros(words) }
     }
 
-    /// A slot for the caller alone; `None` when all are taken.
+    /// Reserves a slot for the caller; `None` if all are reserved.
     pub(crate) fn reserve(&self) -> Option<usize> {
         let slot = self.next.fetch_add(1, Ordering::Relaxed);
         (slot < self.slots.len()).then_some(slot)
     }
 
-    /// The [`STACK_BYTES_MAX`] bytes of a slot.
+    /// Address of the [`STACK_BYTES_MAX`] bytes of a slot.
     pub(crate) fn stack_of(&self, slot: usize) -> *mut u8 {
         let words = STACK_BYTES_MAX / size_of::<u64>();
         self.stacks[slot * words..(slot + 1) * words].as_ptr().cast_mut().cast()
@@ -126,12 +126,12 @@ impl Buffer {
     }
 }
 
-/// As often as the memory allows when all cores are busy for the whole time.
+/// The highest rate at which the samples fit into the buffer if all cores are busy for the whole time.
 fn hertz(seconds: u64, cores: u64) -> u64 {
     (SAMPLES_MAX as u64 / (seconds.max(1) * cores.max(1))).clamp(HERTZ_MIN, HERTZ_MAX)
 }
 
-/// Takes samples for this long, or until they are not wanted any more.
+/// Takes samples for this long, or until the profile is no longer wanted.
 pub(crate) fn sample(duration: Duration, is_wanted: impl Fn() -> bool) -> Result<Samples, ProfileError> {
     if !SUPPORTED {
         return Err(ProfileError::Unsupported);
@@ -159,7 +159,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_profile_fits_its_memory_where_it_can() {
+    fn hertz_is_as_high_as_the_buffer_allows() {
         for (seconds, cores, expected) in [(1, 1, 199), (10, 2, 199), (30, 4, 34), (60, 2, 34), (60, 64, 19)]
         {
             assert_eq!(hertz(seconds, cores), expected, "{seconds} s on {cores} cores");
@@ -167,13 +167,13 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_counted() {
+    fn buffer_that_is_full_counts_lost_samples() {
         let buffer = Buffer::new(2);
         assert_eq!((buffer.reserve(), buffer.reserve(), buffer.reserve()), (Some(0), Some(1), None));
         let registers = Registers { program_counter: 7, ..Registers::default() };
         buffer.fill(1, &registers, 42, 24);
         let samples = buffer.samples();
-        // A slot that was reserved and never filled is no sample.
+        // A slot that was reserved and never filled is not a sample.
         assert_eq!((samples.len(), buffer.lost()), (1, 1));
         assert_eq!((samples[0].registers.program_counter, samples[0].thread), (7, 42));
         assert_eq!(samples[0].stack, [0, 0, 0]);

@@ -1,10 +1,10 @@
-//! Which part of the hub used how much of the CPU, from folded stacks.
+//! CPU time by part of the hub, from folded stacks.
 //!
-//! A sample belongs to the **innermost** frame of a crate that is a stage: whoever called the system, an allocator
-//! or a library pays for it. Crates that serve several stages (`http`, `fspiop`, `types`, `lsm`) pay only where
-//! nothing further out is a stage; what has no frame of ours but the loop that drives tasks is runtime and kernel.
-//! The innermost rather than the outermost, because stacks deeper than what was copied lose their outer frames,
-//! never their inner ones.
+//! A sample counts for the **innermost** frame whose crate is a stage. So a stage pays for the system calls,
+//! allocations and libraries that it uses. A crate that serves several stages (`http`, `fspiop`, `types`, `lsm`) pays
+//! only if no frame further out is a stage. If the hub's only frame is the loop that runs tasks, the sample counts as
+//! runtime and kernel. The innermost frame counts because a deep stack loses its outermost frames when it is copied,
+//! never its innermost ones.
 
 use std::collections::BTreeMap;
 
@@ -12,16 +12,16 @@ use serde_json::{Value, json};
 
 /// Layout of [`StageShares::to_json`].
 const SCHEMA_VERSION: u64 = 1;
-/// What shares are given in: a ten-thousandth.
+/// Unit of shares: one ten-thousandth.
 const SCALE: u64 = 10_000;
-/// What is neither a stage nor the runtime.
+/// Samples that belong neither to a stage nor to the runtime.
 const OTHER: &str = "other";
 const RUNTIME: &str = "runtime and kernel";
 const EDGE: &str = "parse and edge";
 const ARCHIVE: &str = "archive";
 const CALLBACKS: &str = "courier and callbacks";
 
-/// The stages, and the crates and modules whose frames are theirs.
+/// The stages, with their crates and modules.
 const STAGES: [(&str, &[&str]); 7] = [
     (EDGE, &["upesi_gateway", "upesi_transfers"]),
     ("admission", &["upesi_admission"]),
@@ -35,8 +35,8 @@ const STAGES: [(&str, &[&str]); 7] = [
     ),
 ];
 
-/// Crates and modules that serve several stages, and whose sample it is where no frame is a stage's. The first that
-/// fits.
+/// Crates and modules that serve several stages, and the stage that pays if no frame is a stage. The first match
+/// counts.
 const SHARED: [(&str, &str); 16] = [
     ("upesi_http::workers", RUNTIME),
     ("upesi_http::client", CALLBACKS),
@@ -56,7 +56,7 @@ const SHARED: [(&str, &str); 16] = [
     ("upesi", OTHER),
 ];
 
-/// C functions that are little more than a call of the kernel, without what their names begin or end with.
+/// C functions that do little more than a system call. Prefixes and suffixes of the names are left out.
 const SYSTEM_CALLS: [&str; 27] = [
     "accept4",
     "brk",
@@ -87,7 +87,7 @@ const SYSTEM_CALLS: [&str; 27] = [
     "writev",
 ];
 
-/// Where in a stage the processor was: in its own code, in a library, in the C library, in the kernel.
+/// The kinds of code within a stage: its own code, a library, the C library, the kernel.
 const KINDS: [&str; 4] = ["own code", "libraries", "C library", "system calls"];
 
 /// The CPU time of a profile by stage.
@@ -95,25 +95,25 @@ const KINDS: [&str; 4] = ["own code", "libraries", "C library", "system calls"];
 pub struct StageShares {
     /// Samples of the profile.
     pub samples: u64,
-    /// The stages, the busiest first; those that were not seen are absent.
+    /// The stages, the busiest first, without stages that have no sample.
     pub stages: Vec<StageShare>,
     /// Samples by kind of thread, the busiest first.
     pub threads: Vec<(String, u64)>,
 }
 
-/// What one stage used.
+/// The CPU time of a stage.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StageShare {
-    /// The stage.
+    /// Name of the stage.
     pub stage: &'static str,
-    /// Samples.
+    /// Number of samples.
     pub samples: u64,
-    /// Where in it they were, as far as they were; the most first.
+    /// Samples by kind of code, the most frequent first, without kinds that have no sample.
     pub inside: Vec<(&'static str, u64)>,
 }
 
 impl StageShares {
-    /// Of stacks as [`Profile::folded`](crate::Profile::folded) writes them; what is no stack is passed over.
+    /// Reads stacks as [`Profile::folded`](crate::Profile::folded) writes them. Skips lines that are not stacks.
     pub fn of_folded(folded: &str) -> Self {
         let mut samples = 0;
         let mut threads: BTreeMap<String, u64> = BTreeMap::new();
@@ -136,7 +136,7 @@ impl StageShares {
         Self { samples, stages, threads: sorted(threads.into_iter().collect()) }
     }
 
-    /// As it is kept in `shares.json`: shares from 0 to 1, each with the half width of its 95 % interval.
+    /// The content of `shares.json`: shares from 0 to 1, each with half the width of its 95 % interval.
     pub fn to_json(&self) -> Value {
         let share = |samples: u64| fraction(ten_thousandths(samples, self.samples));
         let stages = self.stages.iter().map(|stage| {
@@ -189,7 +189,7 @@ fn sorted<Name: Ord>(mut counts: Vec<(Name, u64)>) -> Vec<(Name, u64)> {
     counts
 }
 
-/// A frame's path without what stands before it, of `<upesi_http::Server as …>::run` and `&mut upesi_…`.
+/// A frame's path without the characters before it, as in `<upesi_http::Server as …>::run` and `&mut upesi_…`.
 fn path(frame: &str) -> &str {
     let mut frame = frame;
     loop {
@@ -202,12 +202,11 @@ fn path(frame: &str) -> &str {
     }
 }
 
-/// The crate that a path begins with.
+/// The crate at the start of a path.
 fn crate_of(path: &str) -> &str {
     path.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_').next().unwrap_or(path)
 }
 
-/// Whether a path lies in a module.
 fn is_in(path: &str, module: &str) -> bool {
     path.strip_prefix(module)
         .is_some_and(|rest| !rest.starts_with(|letter: char| letter.is_ascii_alphanumeric() || letter == '_'))
@@ -225,11 +224,11 @@ fn stage_of(frames: &[&str]) -> &'static str {
         |frame: &&str| SHARED.iter().find(|(module, _)| is_in(frame, module)).map(|(_, stage)| *stage);
     let mut found = frames.iter().rev().filter_map(shared).peekable();
     let innermost = found.peek().copied().unwrap_or(RUNTIME);
-    // A library that nobody's work called for is whoever's it is further out.
+    // A library that no stage has called counts for the next stage further out.
     found.find(|stage| *stage != OTHER && *stage != RUNTIME).unwrap_or(innermost)
 }
 
-/// By the innermost frame that is no part of the standard library.
+/// The kind of the innermost frame outside the standard library.
 fn kind_of(frames: &[&str]) -> &'static str {
     let [own, library, c_library, system] = KINDS;
     let is_standard = |frame: &&&str| matches!(crate_of(frame), "core" | "std" | "alloc" | "core_arch");
@@ -249,7 +248,7 @@ fn ten_thousandths(part: u64, whole: u64) -> u64 {
     (part * SCALE + whole / 2) / whole.max(1)
 }
 
-/// Half of the 95 % interval of a share, in ten-thousandths, as if samples knew nothing of each other.
+/// Half of the 95 % interval of a share, in ten-thousandths, as if samples were independent.
 fn error(part: u64, whole: u64) -> u64 {
     let (part, whole) = (u128::from(part), u128::from(whole.max(1)));
     // 1.96² p (1 - p) / n, in squares of ten-thousandths.
@@ -257,13 +256,13 @@ fn error(part: u64, whole: u64) -> u64 {
     u64::try_from(square.isqrt()).unwrap_or(SCALE)
 }
 
-/// Ten-thousandths as a fraction from 0 to 1. By way of text, as nothing here computes with fractions.
+/// Ten-thousandths as a fraction from 0 to 1. Converted through text, because this crate does no float arithmetic.
 fn fraction(ten_thousandths: u64) -> Value {
     let text = format!("{}.{:04}", ten_thousandths / SCALE, ten_thousandths % SCALE);
     text.parse::<f64>().map_or(Value::Null, Value::from)
 }
 
-/// Ten-thousandths as per cent with one decimal.
+/// Ten-thousandths as a percentage with one decimal.
 fn tenths(ten_thousandths: u64) -> String {
     let tenths = (ten_thousandths + 5) / 10;
     format!("{}.{}", tenths / 10, tenths % 10)
@@ -277,7 +276,7 @@ fn percent(part: u64, whole: u64) -> String {
 mod tests {
     use super::*;
 
-    /// Stacks, and whose they are.
+    /// Stacks, with their stage and kind of code.
     const CASES: [(&str, &str, &str); 11] = [
         (
             "edge;(libc.so.6);upesi_http::workers::{closure#1};tokio::runtime::park;epoll_wait",
@@ -321,7 +320,7 @@ mod tests {
     ];
 
     #[test]
-    fn a_sample_is_whose_innermost_frame_is_a_stage() {
+    fn sample_counts_for_the_innermost_stage() {
         for (stack, stage, kind) in CASES {
             let found = StageShares::of_folded(&format!("{stack} 3\n"));
             let expected = StageShare { stage, samples: 3, inside: vec![(kind, 3)] };
@@ -330,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_come_with_their_error_and_the_largest_first() {
+    fn shares_have_an_error_and_are_sorted_by_size() {
         let folded = "engine;upesi_journal::sync;fdatasync 60\nengine;upesi_engine::run 25\nedge;upesi_journal::write 15\nnoise\n";
         let shares = StageShares::of_folded(folded);
         assert_eq!(shares.samples, 100);

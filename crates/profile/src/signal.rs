@@ -1,9 +1,9 @@
 //! The signal handler and its timer.
 //!
-//! The handler may interrupt anything, an allocation or a lock included, so behind its gate it does three things
-//! only: it takes the next slot by an atomic addition, stores the registers that the kernel saved, and asks the
-//! kernel to copy the top of the stack into the slot. The copy is a system call, because reading beyond the end of
-//! a stack would be a fault, and the call merely gives back fewer bytes.
+//! The handler may interrupt any code, even an allocation or a locked section. Inside its gate, it therefore does only
+//! three things. It reserves the next slot by an atomic addition, stores the registers that the kernel saved, and lets
+//! the kernel copy the top of the stack into the slot. The copy is a system call, because a read beyond the end of the
+//! stack would be a fault. The system call only copies fewer bytes.
 
 #![allow(unsafe_code, reason = "a signal handler cannot be installed without it")]
 
@@ -18,22 +18,22 @@ use libc::{c_int, c_void, iovec, itimerval, siginfo_t, timeval, ucontext_t};
 use crate::gate::Gate;
 use crate::sampler::{Buffer, Registers, STACK_BYTES_MAX};
 
-/// The least that memory is protected by; a read within one such piece succeeds whole or fails whole.
+/// The smallest unit of memory protection: a read within one page succeeds or fails as a whole.
 const PAGE_BYTES: usize = 4096;
 const PIECES: usize = STACK_BYTES_MAX / PAGE_BYTES;
 
-/// Leads handlers to where samples go; closed while no profile is taken.
+/// Leads handlers to the buffer; closed while no profile is running.
 static GATE: Gate<Buffer> = Gate::new(AtomicPtr::new(ptr::null_mut()), AtomicUsize::new(0));
 
-/// Sends samples into the buffer while it lives.
+/// Writes samples into the buffer while it exists.
 #[derive(Debug)]
 pub(crate) struct Ticking {
     buffer: *mut Buffer,
 }
 
 impl Ticking {
-    /// Begins to take samples, one for each `interval` of CPU time that the process uses. The caller sees to it that
-    /// only one exists at a time.
+    /// Starts to take samples, one for each `interval` of CPU time that the process uses. The caller ensures that only
+    /// one instance exists at a time.
     pub(crate) fn start(buffer: Box<Buffer>, interval: Duration) -> io::Result<Self> {
         install()?;
         let ticking = Self { buffer: Box::into_raw(buffer) };
@@ -42,7 +42,7 @@ impl Ticking {
         Ok(ticking)
     }
 
-    /// Ends it and gives the samples.
+    /// Stops and returns the samples.
     pub(crate) fn stop(mut self) -> Option<Box<Buffer>> {
         self.take_back()
     }
@@ -52,12 +52,12 @@ impl Ticking {
         if buffer.is_null() {
             return None;
         }
-        // Stopping a timer does not fail. A signal that is under way finds no buffer, or is waited for.
+        // Stopping a timer does not fail. A pending signal finds no buffer, or `close` waits for its handler.
         let _ = set_timer(Duration::ZERO);
         GATE.close();
-        // SAFETY: the pointer is of `Box::into_raw` in `start`, is taken back once as it was replaced above, and no
-        // handler has it: those that the gate let in have left, later ones find it closed (`gate.rs`, which a model
-        // runs).
+        // SAFETY: the pointer comes from `Box::into_raw` in `start`. It is taken back only once, because it was
+        // replaced above. No handler has it: handlers inside the gate have left, and later ones find the gate closed
+        // (`gate.rs`, checked by a model).
         Some(unsafe { Box::from_raw(buffer) })
     }
 }
@@ -68,27 +68,27 @@ impl Drop for Ticking {
     }
 }
 
-/// So many words of zero. Memory of this size comes from the kernel as zeros, and what is never written is never
-/// there, which a loop that writes zeros would spoil.
+/// This many zero words. The kernel provides memory of this size filled with zeros, and only when it is first written.
+/// A loop that writes zeros would use all of it.
 pub(crate) fn zeros(words: usize) -> Box<[AtomicU64]> {
     let plain = Box::into_raw(vec![0_u64; words].into_boxed_slice());
-    // SAFETY: the pointer is of `Box::into_raw`, and the two types have the same size and alignment on the processors
-    // that the sampler runs on, checked below.
+    // SAFETY: the pointer comes from `Box::into_raw`, and the two types have the same size and alignment on the
+    // processors that the sampler supports. The assertion below checks this.
     unsafe { Box::from_raw(plain as *mut [AtomicU64]) }
 }
 
 const _: () =
     assert!(align_of::<u64>() == align_of::<AtomicU64>() && size_of::<u64>() == size_of::<AtomicU64>());
 
-/// Installs the handler. It stays: a signal that arrives late would end the process otherwise.
+/// Installs the handler permanently: without it, a late signal would end the process.
 fn install() -> io::Result<()> {
     let handler: extern "C" fn(c_int, *mut siginfo_t, *mut c_void) = on_tick;
-    // SAFETY: all members of `sigaction` may be zero, and those that matter are set before it is used; both pointers
-    // are valid for the calls, and the handler has the signature that SA_SIGINFO asks for.
+    // SAFETY: all members of `sigaction` may be zero, and the relevant ones are set before it is used. Both pointers
+    // are valid for the calls, and the handler has the signature that SA_SIGINFO requires.
     let result = unsafe {
         let mut action: libc::sigaction = MaybeUninit::zeroed().assume_init();
         action.sa_sigaction = handler as *const () as usize;
-        // System calls that can go on after the handler do.
+        // The kernel restarts interrupted system calls if it can.
         action.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART;
         libc::sigemptyset(&raw mut action.sa_mask);
         libc::sigaction(libc::SIGPROF, &raw const action, ptr::null_mut())
@@ -100,7 +100,7 @@ fn set_timer(interval: Duration) -> io::Result<()> {
     let micros = libc::suseconds_t::from(interval.subsec_micros());
     let time = timeval { tv_sec: interval.as_secs().try_into().unwrap_or(0), tv_usec: micros };
     let timer = itimerval { it_interval: time, it_value: time };
-    // SAFETY: the pointer is valid for the call; null asks for no former value.
+    // SAFETY: the pointer is valid for the call; null means that the former value is not needed.
     let result = unsafe { libc::setitimer(libc::ITIMER_PROF, &raw const timer, ptr::null_mut()) };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
@@ -108,9 +108,9 @@ fn set_timer(interval: Duration) -> io::Result<()> {
 extern "C" fn on_tick(_: c_int, _: *mut siginfo_t, context: *mut c_void) {
     let buffer = GATE.enter();
     if !buffer.is_null() {
-        // SAFETY: the buffer lives until this handler leaves the gate; the kernel gives a handler with SA_SIGINFO a
-        // valid `ucontext_t`; `errno` is this thread's and is put back, as the interrupted code may be about to read
-        // it.
+        // SAFETY: the buffer lives until this handler leaves the gate, and the kernel passes a valid `ucontext_t` to a
+        // handler with SA_SIGINFO. `errno` belongs to this thread. It is restored, because the interrupted code may be
+        // about to read it.
         unsafe {
             let errno = *libc::__errno_location();
             take_sample(&*buffer, &*context.cast::<ucontext_t>());
@@ -123,13 +123,13 @@ extern "C" fn on_tick(_: c_int, _: *mut siginfo_t, context: *mut c_void) {
 fn take_sample(buffer: &Buffer, context: &ucontext_t) {
     let Some(slot) = buffer.reserve() else { return };
     let registers = registers(context);
-    // SAFETY: asks for a number, which is all that the call gives.
+    // SAFETY: the call takes no pointer and only returns a number.
     let thread = unsafe { libc::syscall(libc::SYS_gettid) };
     let bytes = copy_stack(registers.stack_pointer, buffer.stack_of(slot));
     buffer.fill(slot, &registers, i32::try_from(thread).unwrap_or(0), bytes);
 }
 
-/// Copies what lies at and above the stack pointer, at most [`STACK_BYTES_MAX`]. Gives the number of bytes.
+/// Copies at most [`STACK_BYTES_MAX`] from the stack pointer upwards. Returns the number of bytes.
 fn copy_stack(stack_pointer: u64, target: *mut u8) -> usize {
     let Ok(start) = usize::try_from(stack_pointer) else { return 0 };
     let first = PAGE_BYTES - start % PAGE_BYTES;
@@ -141,9 +141,9 @@ fn copy_stack(stack_pointer: u64, target: *mut u8) -> usize {
         at = at.wrapping_add(length);
     }
     let local = iovec { iov_base: target.cast(), iov_len: STACK_BYTES_MAX };
-    // SAFETY: `target` is a slot of STACK_BYTES_MAX bytes that this handler alone has reserved, and the pieces are not
-    // longer than that together. The addresses on the other side are the kernel's to check: it stops at the first it
-    // cannot read. A thread may always read its own process.
+    // SAFETY: only this handler has reserved `target`, a slot of STACK_BYTES_MAX bytes, and the pieces together are not
+    // longer. The kernel checks the addresses to read and stops at the first invalid one. A thread may always read its
+    // own process.
     let copied = unsafe {
         libc::process_vm_readv(
             libc::getpid(),

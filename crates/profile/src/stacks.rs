@@ -1,4 +1,4 @@
-//! A profile: how often which stack was seen.
+//! A profile: the number of samples of each stack.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -10,17 +10,17 @@ use crate::flame;
 /// Thread and functions, outermost first.
 pub(crate) type Stack = Vec<Arc<str>>;
 
-/// Where the CPU time of the process went for a while.
+/// The CPU time of the process during a profile.
 #[derive(Clone, Debug, Default)]
 pub struct Profile {
     pub(crate) stacks: BTreeMap<Stack, u64>,
     /// Samples taken.
     pub samples: u64,
-    /// Samples for which there was no room.
+    /// Samples that did not fit into the buffer.
     pub lost: u64,
     /// Samples per second of CPU time.
     pub hertz: u64,
-    /// How long samples were taken.
+    /// Time during which samples were taken.
     pub duration: Duration,
 }
 
@@ -43,8 +43,8 @@ impl Profile {
         threads
     }
 
-    /// One stack per line, outermost first, with semicolons between and the count behind: the format that flame graph
-    /// tools read.
+    /// One stack per line, outermost function first, separated by semicolons and followed by the count. Flame graph
+    /// tools read this format.
     pub fn folded(&self) -> String {
         let mut text = String::new();
         for (stack, count) in &self.stacks {
@@ -60,8 +60,8 @@ impl Profile {
         text
     }
 
-    /// Of stacks that [`folded`](Self::folded) wrote, taken for this long. Rate and what was lost are not among
-    /// them; what is no stack is passed over.
+    /// Reads the output of [`folded`](Self::folded) for a profile of this duration. The output contains neither the
+    /// rate nor the lost samples. Skips lines that are not stacks.
     pub fn from_folded(folded: &str, duration: Duration) -> Self {
         let mut stacks: BTreeMap<Stack, u64> = BTreeMap::new();
         for (stack, count) in lines(folded) {
@@ -71,13 +71,14 @@ impl Profile {
         Self { stacks, samples, duration, ..Self::default() }
     }
 
-    /// A flame graph, which any browser shows: by thread, outermost function on top. A click enlarges, typing searches.
+    /// A flame graph as SVG for a browser: by thread, with the outermost function on top. A click enlarges a function,
+    /// and typing searches.
     pub fn flame_graph(&self, title: &str) -> String {
         flame::draw(self, title)
     }
 }
 
-/// The lines of folded stacks: what is before the count, and the count.
+/// The lines of folded stacks: the stack and its count.
 pub(crate) fn lines(folded: &str) -> impl Iterator<Item = (&str, u64)> {
     folded.lines().filter_map(|line| {
         let (stack, count) = line.rsplit_once(' ')?;

@@ -1,4 +1,4 @@
-//! From addresses to the names of functions, inlined ones included.
+//! From addresses to the names of functions, including inlined ones.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use addr2line::Loader;
 
-/// Longest name, in characters; those of generic code have no bound.
+/// Maximum length of a name, in characters. Names of generic code can be very long.
 const NAME_CHARS_MAX: usize = 160;
-/// Beginnings of the names of functions that only call others.
+/// Prefixes of the names of functions that only call others.
 const PASSED_ON: [&str; 12] = [
     "std::thread",
     "std::panic",
@@ -25,10 +25,10 @@ const PASSED_ON: [&str; 12] = [
     "tokio::runtime::context::scoped",
 ];
 
-/// Names functions. What was looked up once is remembered.
+/// Finds the names of functions, and caches them.
 pub(crate) struct Symbols<'files> {
     files: &'files [MappedFile],
-    /// Opened when first needed; `None` where that failed.
+    /// Opened at the first use; `None` if that failed.
     loaders: HashMap<usize, Option<Loader>>,
     known: HashMap<u64, Vec<Arc<str>>>,
 }
@@ -38,7 +38,7 @@ impl<'files> Symbols<'files> {
         Self { files, loaders: HashMap::new(), known: HashMap::new() }
     }
 
-    /// The functions at an address, innermost first: what was inlined there, then the function itself.
+    /// The functions at an address, innermost first: the inlined ones, then the function that contains them.
     pub(crate) fn names(&mut self, address: u64) -> &[Arc<str>] {
         if !self.known.contains_key(&address) {
             let names = self.look_up(address);
@@ -77,19 +77,19 @@ impl<'files> Symbols<'files> {
         if names.is_empty() {
             return unnamed();
         }
-        // What only passes a call on tells nothing, and there is much of it.
+        // Functions that only pass a call on are noise.
         names.retain(|name| !PASSED_ON.iter().any(|start| name.starts_with(start)));
         names
     }
 }
 
 /// The module of a source file: `crates/engine/src/decider.rs` is `upesi_engine::decider`, and
-/// `…/tokio-1.54.0/src/runtime/task/mod.rs` is `tokio::runtime::task`. Line tables have bare names of functions, so
-/// this is what tells where they are from.
+/// `…/tokio-1.54.0/src/runtime/task/mod.rs` is `tokio::runtime::task`. Line tables contain names of functions without
+/// their module, so the module must come from the file.
 fn module_of(file: &str) -> Option<String> {
     let (before, inside) = file.rsplit_once("/src/")?;
     let directory = before.rsplit('/').next()?;
-    // The standard library keeps some of its parts in a directory of that name too.
+    // The standard library also has parts in a directory named `crates`.
     let is_own = ["crates", "tools"].iter().any(|wing| {
         before == format!("{wing}/{directory}")
             || (before.ends_with(&format!("/{wing}/{directory}")) && !before.starts_with("/rustc/"))
@@ -109,7 +109,7 @@ fn module_of(file: &str) -> Option<String> {
 
 fn full_name(module: Option<&str>, name: &str) -> Arc<str> {
     let name = format!("{:#}", rustc_demangle::demangle(name));
-    // The types that generic code is used with make names long; the frames around it tell them as well.
+    // Type parameters make names long, and the surrounding frames show the types anyway.
     let bare = match name.find('<') {
         Some(start) if start > 0 => &name[..start],
         _ => &name,
@@ -120,7 +120,7 @@ fn full_name(module: Option<&str>, name: &str) -> Arc<str> {
     }
 }
 
-/// Not too long.
+/// Truncates a long name.
 fn short(name: &str) -> Arc<str> {
     match name.char_indices().nth(NAME_CHARS_MAX) {
         None => name.into(),
@@ -128,25 +128,24 @@ fn short(name: &str) -> Arc<str> {
     }
 }
 
-// Which files are mapped as code, and where.
+// The files that are mapped as code, and their addresses.
 
 /// A file whose code is mapped into this process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct MappedFile {
-    /// Where the file can be read; the program itself even after it was replaced on disk.
+    /// Path by which the file can be read. For the program, this works even after the file was replaced on disk.
     pub(crate) path: PathBuf,
-    /// From the first mapping's beginning to the last one's end.
+    /// From the start of the first mapping to the end of the last one.
     pub(crate) range: Range<u64>,
 }
 
 impl MappedFile {
-    /// The address that the file's address 0 has.
+    /// The address of the file's first byte.
     pub(crate) const fn base(&self) -> u64 {
         self.range.start
     }
 }
 
-/// The mapped files of this process.
 pub(crate) fn of_this_process() -> Vec<MappedFile> {
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
     let program = std::fs::read_link("/proc/self/exe").unwrap_or_default();
@@ -186,7 +185,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_those_of_the_source() {
+    fn full_name_has_the_module_of_the_source() {
         for (module, name, expected) in [
             (None, "_ZN4core3fmt5write17h0123456789abcdefE", "core::fmt::write"),
             (Some("ignored"), "_ZN4core3fmt5write17h0123456789abcdefE", "core::fmt::write"),
@@ -202,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn modules_are_those_of_files() {
+    fn module_of_follows_the_path_of_the_file() {
         for (file, expected) in [
             ("crates/engine/src/decider.rs", Some("upesi_engine::decider")),
             ("/work/crates/http/src/lib.rs", Some("upesi_http")),
@@ -218,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_outside_all_files_is_said_to_be_that() {
+    fn names_of_an_address_outside_all_files_show_that() {
         assert_eq!(Symbols::new(&[]).names(1)[0].as_ref(), "(no file)");
     }
 
@@ -234,7 +233,7 @@ mod tests {
     ";
 
     #[test]
-    fn files_with_code_are_found_and_the_program_even_when_it_was_replaced() {
+    fn read_finds_files_with_code_and_the_replaced_program() {
         let files = read(MAPS, Path::new("/opt/upesi (deleted)"));
         let file = |path: &str, range| MappedFile { path: path.into(), range };
         let expected = [

@@ -39,12 +39,12 @@ fn stacks_are_folded_into_lines() {
 }
 
 #[test]
-fn a_graph_has_a_box_for_every_caller_as_wide_as_its_share() {
+fn flame_graph_has_a_box_per_frame_as_wide_as_its_share() {
     let svg = small().flame_graph("A <hub>");
     assert!(svg.starts_with("<svg ") && svg.ends_with("</svg>\n"));
     assert!(svg.contains("<title>A &lt;hub&gt;</title>"), "{svg}");
     assert_eq!(svg.matches("<g class=\"f\"").count(), 6);
-    // Three of four samples: 885 of 1180 pixels, behind the quarter of the other thread.
+    // The engine has three of four samples: 885 of 1180 pixels, after the quarter of the other thread.
     let engine = svg.lines().position(|line| line.contains("<title>engine")).unwrap();
     let text = svg.lines().nth(engine + 1).unwrap();
     assert!(
@@ -56,7 +56,7 @@ fn a_graph_has_a_box_for_every_caller_as_wide_as_its_share() {
 }
 
 #[test]
-fn folded_stacks_are_drawn_as_they_were_taken() {
+fn folded_stacks_draw_the_same_graph() {
     let again = Profile::from_folded(&small().folded(), Duration::from_secs(2));
     assert_eq!((again.samples, again.folded()), (4, small().folded()));
     let svg = again.flame_graph("A hub");
@@ -65,13 +65,13 @@ fn folded_stacks_are_drawn_as_they_were_taken() {
 }
 
 #[test]
-fn nothing_seen_is_an_empty_graph() {
+fn flame_graph_of_an_empty_profile_has_one_frame() {
     let svg = Profile::default().flame_graph("");
     assert_eq!(svg.matches("<g class=\"f\"").count(), 1);
 }
 
 #[test]
-fn the_time_is_bounded() {
+fn profile_of_invalid_duration_is_rejected() {
     for seconds in [0, SECONDS_MAX + 1, u64::MAX] {
         assert!(matches!(profile(seconds, || true), Err(ProfileError::Seconds)), "{seconds}");
     }
@@ -90,7 +90,7 @@ fn known_by_this_name(stop: &AtomicBool) -> u64 {
     sum
 }
 
-/// A profile, as soon as no other is being taken.
+/// Takes a profile, and waits while another one is running.
 fn patiently() -> Result<Profile, ProfileError> {
     loop {
         match profile(1, || true) {
@@ -100,10 +100,10 @@ fn patiently() -> Result<Profile, ProfileError> {
     }
 }
 
-/// A thread that works is seen at work, under its name and its function's, and the process goes on unharmed. One
-/// profile waits for another.
+/// A profile shows a busy thread with its name and its function, and the process continues unharmed. A second profile
+/// waits for the first.
 #[test]
-fn work_is_seen_where_it_is_done() {
+fn profile_shows_a_busy_thread_and_its_function() {
     let stop = Arc::new(AtomicBool::new(false));
     let worker = {
         let stop = Arc::clone(&stop);
@@ -125,9 +125,9 @@ fn work_is_seen_where_it_is_done() {
     assert_eq!(found.stacks.values().sum::<u64>(), found.samples);
 }
 
-/// Another test's profile may be under way, which is as good a reason to end at once.
+/// A profile of another test may be running, which also ends this one immediately.
 #[test]
-fn what_nobody_waits_for_ends_at_once() {
+fn profile_that_is_not_wanted_ends_immediately() {
     let ended = profile(SECONDS_MAX, || false);
     assert!(matches!(ended, Err(ProfileError::Abandoned | ProfileError::Busy)), "{ended:?}");
 }

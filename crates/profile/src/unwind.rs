@@ -1,4 +1,4 @@
-//! From a copied stack to the addresses of the calls on it, by the tables that every program carries (`.eh_frame`).
+//! From a copied stack to the addresses of its calls, by the unwind tables of the program (`.eh_frame`).
 
 use std::fs::File;
 use std::ops::Range;
@@ -13,7 +13,7 @@ use object::{Object, ObjectSection};
 use crate::sampler::{Registers, Sample};
 use crate::symbols::MappedFile;
 
-/// Calls of one sample; deeper stacks are cut off.
+/// Maximum number of calls of a sample; deeper stacks are truncated.
 const FRAMES_MAX: usize = 192;
 
 /// Unwinds the stacks of this process.
@@ -34,7 +34,7 @@ impl StackReader {
         Self { unwinder, cache: CacheNative::default() }
     }
 
-    /// Addresses to look up, innermost first. A stack that cannot be followed ends where it cannot.
+    /// Addresses to look up, innermost first. If a frame cannot be unwound, the list ends there.
     pub(crate) fn addresses(&mut self, sample: &Sample) -> Vec<u64> {
         let registers = sample.registers;
         let mut read = |address: u64| -> Result<u64, ()> {

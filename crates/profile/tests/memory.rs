@@ -1,5 +1,6 @@
-//! Memory of a process according to kernel and allocator. Its only test is alone in its process: both count the memory
-//! of every thread, and a profile of another test is many times the block that this test looks for.
+//! The memory of a process, according to kernel and allocator. This test has a process of its own, because both count
+//! the memory of all threads. A profile by another test would use many times the memory of the block that this test
+//! looks for.
 
 use serde_json::Value;
 use upesi_profile::{Holder, memory};
@@ -13,7 +14,7 @@ fn bytes(summary: &Value, pointer: &str) -> u64 {
 }
 
 #[test]
-fn kernel_and_allocator_agree_about_the_order_of_size() {
+fn summary_shows_a_large_block_and_its_release() {
     let block = vec![1_u8; 8 << 20];
     let holder = Holder { what: "a block".to_owned(), count: Some(1), bytes: Some(block.len() as u64) };
     let held = summary(&[holder]);

@@ -54,7 +54,7 @@ sections! {
     cluster: Cluster,
     /// Mutual TLS between the nodes of a cluster. Required with `cluster.listen`. This node's certificate must be valid
     /// for servers and clients and contain the host name in `cluster.nodes`. Any holder of a certificate from the
-    /// authorities can act for every DFSP, so they must differ from those of `fspiop_tls`.
+    /// authorities can act for every DFSP, so they must differ from the authorities in `fspiop_tls`.
     cluster_tls: Tls { mode = "mutual" },
     /// TLS of connections to the brokers of the cluster's log. [Cluster](cluster.md#tls-and-login) describes the
     /// steps. Brokers need a certificate for the host name in their address. The key must be in a file: a key in a

@@ -4,7 +4,7 @@ use upesi_ledger::{FundsOutGuard, UnknownTransfer};
 
 use super::kind::Choice;
 
-/// Declares an enum for each such kind. A variant has the word with which it is written.
+/// Declares an enum for each such kind. Each variant is written as the word beside it.
 macro_rules! choices {
     ($(
         $(#[doc = $about:literal])+
@@ -86,7 +86,7 @@ choices! {
     /// Handling of certificates whose revocation list is out of date.
     StaleCrls { Accept = "accept", Refuse = "refuse" }
 
-    /// Addresses to which the hub may connect.
+    /// Permitted destinations of the hub's connections.
     OutboundAddresses { Profile = "profile", Any = "any", Public = "public" }
 
     /// Handling of a message without a valid signature of its sender.
@@ -115,7 +115,7 @@ choices! {
     /// Handling of amounts with more decimals than their currency has.
     FinerAmounts { Accept = "accept", Reject = "reject" }
 
-    /// How log lines look.
+    /// Form of log lines.
     LogFormat { Pretty = "pretty", Json = "json" }
 }
 
@@ -129,7 +129,7 @@ impl Choice for UnknownTransfer {
 }
 
 impl Unprotected {
-    /// Whether it is accepted.
+    /// Whether the hub accepts the message.
     pub const fn accepts(self, is_sender_proven: bool) -> bool {
         match self {
             Self::Refuse => false,

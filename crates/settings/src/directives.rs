@@ -7,7 +7,7 @@ use upesi_process::hints::nearest;
 const STORE_LEVELS: [(&str, LevelFilter); 2] =
     [("fjall", LevelFilter::WARN), ("lsm_tree", LevelFilter::WARN)];
 
-/// What directives may name: our crates that log, the access log, and the libraries that do.
+/// The targets that directives may name: the crates that log, the access log, and libraries.
 pub const TARGETS: [&str; 18] = [
     "fjall",
     "lsm_tree",
@@ -29,7 +29,7 @@ pub const TARGETS: [&str; 18] = [
     "upesi_transfers",
 ];
 
-/// Targets of earlier versions, and the target that logs their events now.
+/// Targets of earlier versions, each with the target that now logs its events.
 const RENAMED: [(&str, &str); 6] = [
     ("upesi", "upesi_node"),
     ("upesi_archive", "upesi_tables"),
@@ -42,20 +42,20 @@ const RENAMED: [(&str, &str); 6] = [
 /// A former target that directives may still name until the next release, and the targets that log its events now.
 const DIVIDED: (&str, [&str; 2]) = ("upesi_hub", ["upesi_node", "upesi_offline"]);
 
-/// Why directives are rejected.
+/// Reason why directives are rejected.
 #[derive(Debug, thiserror::Error)]
 pub enum DirectivesError {
-    /// It is no level and no list of directives.
+    /// The text is neither a level nor a list of directives.
     #[error(
         "{0:?} is not a level: write off, error, warn, info, debug or trace, or directives such as info,upesi_delivery=debug"
     )]
     Malformed(String),
-    /// A directive names what does not log.
-    #[error("{target:?} is not a target, {}", known_targets(.meant))]
+    /// A directive names an unknown target.
+    #[error("{target:?} is not a target; {}", known_targets(.meant))]
     UnknownTarget {
-        /// What it names.
+        /// The target.
         target: String,
-        /// What was meant, perhaps.
+        /// A known target with a similar name.
         meant: Option<&'static str>,
     },
 }
@@ -63,7 +63,7 @@ pub enum DirectivesError {
 fn known_targets(meant: &Option<&'static str>) -> String {
     match meant {
         Some(meant) => format!("did you mean {meant}?"),
-        None => format!("there are {}", TARGETS.join(", ")),
+        None => format!("the targets are {}", TARGETS.join(", ")),
     }
 }
 
@@ -147,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn levels_and_directives_are_told_from_misspelt_ones() {
+    fn misspelt_levels_and_directives_are_rejected() {
         for good in ["info", "off", "WARN", "info,upesi_delivery=debug", "upesi_engine=trace"] {
             assert!(parse(good).is_ok(), "{good}");
         }
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn targets_that_do_not_log_are_refused() {
+    fn unknown_targets_are_rejected() {
         for (directives, target, meant) in [
             ("info,upesi_deliverys=debug", "upesi_deliverys", Some("upesi_delivery")),
             ("kafka=debug", "kafka", None),
@@ -207,11 +207,11 @@ mod tests {
             }
         }
         let all = parse("kafka=debug").unwrap_err().to_string();
-        assert!(all.contains("there are fjall, lsm_tree, ") && all.contains(", upesi_tables"), "{all}");
+        assert!(all.contains("the targets are fjall, lsm_tree, ") && all.contains(", upesi_tables"), "{all}");
     }
 
     #[test]
-    fn every_crate_that_logs_is_a_target_and_no_other() {
+    fn targets_are_exactly_the_crates_that_log() {
         let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
         let mut logging = vec!["upesi_access".to_owned()];
         let depends_on_tracing = |line: &str| line.split(['.', ' ', '=']).next() == Some("tracing");

@@ -1,4 +1,4 @@
-//! Settings of earlier versions, and what to write instead.
+//! Settings of earlier versions, and their replacements.
 
 /// Keys with the words of an error message.
 const FORMER: [(&str, &str); 9] = [
@@ -22,7 +22,7 @@ const FORMER: [(&str, &str); 9] = [
 
 const FIXED: &str = "delete it; the hub has a fixed value";
 
-/// What to write instead of a former key.
+/// The replacement of a former key, as the rest of an error message.
 pub fn successor(key: &str) -> Option<&'static str> {
     FORMER.iter().find(|(former, _)| *former == key).map(|(_, successor)| *successor)
 }

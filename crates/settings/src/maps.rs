@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn groups_have_roles() {
+    fn roles_of_groups_are_parsed() {
         let text = Raw::Plain(" a=treasury, b c = viewer,a=viewer, x=y=auditor ".to_owned());
         let of_table = |(group, roles): (&str, &[&str])| {
             (group.to_owned(), roles.iter().map(|role| (*role).to_owned()).collect())
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn nodes_are_shown_as_they_are_written() {
+    fn nodes_round_trip() {
         let shown = |raw: &Raw| Nodes::show(&Nodes::read(raw).unwrap()).to_string();
         let written = "{ 1 = \"hub-1.example:443\", 2 = \"[::1]:4003\" }";
         assert_eq!(shown(&Raw::Plain("2=[::1]:4003, 1=hub-1.example:443".to_owned())), written);

@@ -6,7 +6,7 @@ use super::kind::Kind;
 use super::mistake::{Mistake, Origin};
 use super::raw::Raw;
 
-/// Name of the tables with decisions about single DFSPs.
+/// Name of the tables with settings of single DFSPs.
 pub const DFSP: &str = "dfsp";
 
 /// One setting of the catalogue.
@@ -18,18 +18,18 @@ pub struct Setting {
     pub section: &'static str,
     /// The name within the section.
     pub name: &'static str,
-    /// Its values in words.
+    /// The permitted values in words.
     pub values: String,
     /// The default, as it is written in TOML.
     pub default: String,
-    /// Whether a first installation does not need it.
+    /// Whether a first installation does not need the setting.
     pub is_expert: bool,
-    /// Its meaning, line by line.
+    /// Meaning of the setting, line by line.
     pub help: &'static [&'static str],
 }
 
 impl Setting {
-    /// The environment variable that sets it. For a decision about a DFSP, `NAME` stands for the DFSP.
+    /// The environment variable that sets it. For a setting of a single DFSP, `NAME` stands for the DFSP.
     pub fn variable(&self) -> String {
         let dfsp = if self.section == DFSP { "__NAME" } else { "" };
         format!("UPESI__{}{dfsp}__{}", self.section.to_uppercase(), self.name.to_uppercase())
@@ -44,13 +44,13 @@ impl Setting {
 /// A section of the TOML file.
 #[derive(Debug)]
 pub struct Section {
-    /// Its name.
+    /// Name of the section.
     pub name: &'static str,
-    /// Its meaning, line by line.
+    /// Meaning of the section, line by line.
     pub help: &'static [&'static str],
     /// Fields of its group with a fixed value, which are not settings of this section: name and value.
     pub fixed: &'static [(&'static str, &'static str)],
-    /// Whether a first installation does not need it.
+    /// Whether a first installation does not need the section.
     pub is_expert: bool,
 }
 
@@ -244,7 +244,7 @@ macro_rules! sections {
         #[derive(Clone, Debug)]
         pub struct Settings {
             $($(#[doc = $help])+ pub $section: $Group,)+
-            /// Decisions about single DFSPs.
+            /// Settings of single DFSPs.
             pub dfsps: Vec<Dfsp>,
         }
 

@@ -26,7 +26,7 @@ const FILE_BYTES_MAX: u64 = 1 << 20;
 pub struct Sources {
     /// The TOML file.
     pub file: Option<PathBuf>,
-    /// The environment's variables; those that do not begin with `UPESI_` are ignored.
+    /// The environment's variables. Variables that do not begin with `UPESI_` are ignored.
     pub environment: Vec<(OsString, OsString)>,
     /// The flags: each as written on the command line, the key that it sets, and the value.
     pub flags: Vec<(String, String, String)>,
@@ -36,7 +36,7 @@ pub struct Sources {
 #[derive(Debug, Default)]
 pub(super) struct Gathered {
     pub given: BTreeMap<String, (Raw, Origin)>,
-    /// The DFSPs with decisions of their own, in the order in which the sources name them.
+    /// The DFSPs with their own settings, in the order of the sources.
     pub dfsps: Vec<FspId>,
     pub mistakes: Vec<Mistake>,
 }
@@ -59,13 +59,13 @@ impl Gathered {
         gathered
     }
 
-    /// Keeps a value until it is parsed. The key is `section.name` or `dfsp.NAME.name`.
+    /// Stores a value until it is parsed. The key is `section.name` or `dfsp.NAME.name`.
     fn give(&mut self, key: &str, raw: Raw, origin: Origin) {
         if let Some(of_dfsp) = key.strip_prefix(DFSP).and_then(|rest| rest.strip_prefix('.')) {
             match of_dfsp.rsplit_once('.') {
                 Some((dfsp, name)) => {
                     if let Some(dfsp) = self.dfsp(dfsp, &origin) {
-                        self.decide(&dfsp, name, raw, origin);
+                        self.set_of_dfsp(&dfsp, name, raw, origin);
                     }
                 }
                 None => self
@@ -78,20 +78,23 @@ impl Gathered {
         }
     }
 
-    /// Keeps a decision about a DFSP.
-    fn decide(&mut self, dfsp: &FspId, name: &str, raw: Raw, origin: Origin) {
+    /// Stores a setting of a single DFSP.
+    fn set_of_dfsp(&mut self, dfsp: &FspId, name: &str, raw: Raw, origin: Origin) {
         let key = format!("{}.{name}", key_prefix(dfsp));
         if !is_setting(&format!("{DFSP}.{name}")) {
-            self.mistake(origin, unknown_decision(name));
+            self.mistake(origin, unknown_dfsp_setting(name));
         } else if matches!(&raw, Raw::Plain(text) | Raw::Text(text) if text.is_empty()) {
-            // An empty variable must not remove a decision, such as the networks from which the DFSP may call.
-            self.mistake(origin, format!("{key}: the value is empty; leave it out for no decision"));
+            // An empty variable must not remove a setting, such as the networks of a DFSP.
+            self.mistake(
+                origin,
+                format!("{key}: the value is empty; omit it to use the setting of all DFSPs"),
+            );
         } else {
             self.given.insert(key, (raw, origin));
         }
     }
 
-    /// The DFSP of a name. A name that is not known yet is added to the list.
+    /// The DFSP with a name. A new name is added to the list.
     fn dfsp(&mut self, name: &str, origin: &Origin) -> Option<FspId> {
         let Some(found) = FspId::parse(name) else {
             let text = format!("{DFSP}: {name:?}: give a name of 1 to 32 printable ASCII characters");
@@ -176,7 +179,7 @@ impl Gathered {
         if !known().any(|known| known == section) {
             let hint = match nearest(section, known()) {
                 Some(meant) => format!("did you mean [{meant}]?"),
-                None => format!("there are {}", known().collect::<Vec<_>>().join(", ")),
+                None => format!("the sections are {}", known().collect::<Vec<_>>().join(", ")),
             };
             return self.mistake(origin, format!("[{section}] is not a section; {hint}"));
         }
@@ -186,7 +189,6 @@ impl Gathered {
         }
     }
 
-    /// The tables `[[dfsp]]`.
     fn read_dfsps(&mut self, tables: &DeArray<'_>, at: &dyn Fn(usize) -> Option<Origin>, origin: &Origin) {
         for table in tables {
             let origin = at(table.span().start).unwrap_or_else(|| origin.clone());
@@ -209,7 +211,7 @@ impl Gathered {
             }
             for (name, value) in content.iter().filter(|(name, _)| name.get_ref() != "name") {
                 let Some(origin) = at(name.span().start) else { continue };
-                self.decide(&dfsp, name.get_ref(), raw(value), origin);
+                self.set_of_dfsp(&dfsp, name.get_ref(), raw(value), origin);
             }
         }
     }
@@ -235,10 +237,10 @@ fn is_setting(key: &str) -> bool {
     CATALOGUE.iter().any(|setting| setting.key == key)
 }
 
-fn unknown_decision(name: &str) -> String {
-    let hint = match nearest(name, variables::decisions()) {
+fn unknown_dfsp_setting(name: &str) -> String {
+    let hint = match nearest(name, variables::dfsp_settings()) {
         Some(meant) => format!("did you mean {meant:?}?"),
-        None => format!("there are {}", variables::decisions().collect::<Vec<_>>().join(", ")),
+        None => format!("its settings are {}", variables::dfsp_settings().collect::<Vec<_>>().join(", ")),
     };
     format!("[[{DFSP}]] has no {name:?}; {hint}")
 }

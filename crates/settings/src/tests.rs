@@ -39,7 +39,7 @@ fn origin_of<'a>(effective: &'a Effective, key: &str) -> &'a Origin {
 }
 
 #[test]
-fn another_form_of_file_is_named_as_such() {
+fn file_in_another_language_is_reported_as_such() {
     assert_eq!(mistakes_of("fspiop:\n  workers: 2\n"), [" it looks like YAML; settings are TOML"]);
     let made = file("");
     std::fs::write(&made.path, b"\xff\xfe[\0h\0").unwrap();
@@ -49,7 +49,7 @@ fn another_form_of_file_is_named_as_such() {
 }
 
 #[test]
-fn the_defaults_are_valid_and_stand_for_the_documented_values() {
+fn defaults_are_valid_and_have_the_documented_values() {
     let effective = load(&Sources::default()).unwrap();
     let keys = CATALOGUE.iter().filter(|setting| setting.section != DFSP).map(|setting| setting.key.as_str());
     assert!(keys.eq(effective.entries.iter().map(|entry| entry.key.as_str())));
@@ -64,7 +64,7 @@ fn the_defaults_are_valid_and_stand_for_the_documented_values() {
 }
 
 #[test]
-fn keys_are_unique_and_each_says_what_it_does() {
+fn keys_are_unique_and_have_help() {
     let mut keys: Vec<_> = CATALOGUE.iter().map(|setting| &setting.key).collect();
     keys.sort_unstable();
     keys.dedup();
@@ -76,7 +76,7 @@ fn keys_are_unique_and_each_says_what_it_does() {
 }
 
 #[test]
-fn flags_win_over_the_environment_which_wins_over_the_file() {
+fn flags_take_precedence_over_environment_over_file() {
     let file = file("[fspiop]\nlisten = \"127.0.0.1:1\"\nworkers = 1\n\n[log]\nlevel = \"warn\"\n");
     let sources = Sources {
         file: Some(file.path.clone()),
@@ -100,7 +100,7 @@ fn flags_win_over_the_environment_which_wins_over_the_file() {
 }
 
 #[test]
-fn every_kind_is_read_from_a_file() {
+fn values_of_every_kind_are_read_from_a_file() {
     let file = file(
         "[data]\ndir = \"/var/lib/upesi\"\nsegment_bytes = 0x10_0000\nkeep_segments = \"needed\"\n\
          [engine]\nbatch_bytes_max = 65_536\ndurable = false\n\
@@ -118,7 +118,7 @@ fn every_kind_is_read_from_a_file() {
 
 #[test]
 #[allow(clippy::too_many_lines, reason = "a table of cases")]
-fn every_mistake_in_a_file_is_named_with_its_line() {
+fn mistakes_in_a_file_are_reported_with_their_lines() {
     for (content, expected) in [
         (
             "[fspiop]\nworker = 2\n",
@@ -133,7 +133,7 @@ fn every_mistake_in_a_file_is_named_with_its_line() {
         (
             "[kafka]\n",
             vec![
-                "1: [kafka] is not a section; there are data, archive, store, fspiop, admin, oidc, oidc_dfsps, oauth, security, cluster, cluster_tls, broker_tls, broker_sasl, fspiop_tls, \
+                "1: [kafka] is not a section; the sections are data, archive, store, fspiop, admin, oidc, oidc_dfsps, oauth, security, cluster, cluster_tls, broker_tls, broker_sasl, fspiop_tls, \
                 admin_tls, metrics_tls, outbound_tls, outbound, jws, pkcs11, tls, hub, engine, admission, callbacks, relay, lookup, oracles, quotes, log, metrics, shutdown",
             ],
         ),
@@ -216,7 +216,7 @@ fn every_mistake_in_a_file_is_named_with_its_line() {
 }
 
 #[test]
-fn broken_syntax_is_a_mistake_with_its_line() {
+fn syntax_error_is_reported_with_its_line() {
     let mistakes = mistakes_of("[fspiop]\nworkers = \nlisten = \"127.0.0.1:1\"\n[fspiop]\n");
     assert_eq!(mistakes.len(), 2, "{mistakes:?}");
     assert!(mistakes[0].starts_with("2: "), "{mistakes:?}");
@@ -224,7 +224,7 @@ fn broken_syntax_is_a_mistake_with_its_line() {
 }
 
 #[test]
-fn contradictions_name_both_sides() {
+fn contradictions_name_both_settings() {
     for (content, expected) in [
         (
             "[admin]\nlisten = \"127.0.0.1:4000\"\n",
@@ -283,13 +283,13 @@ fn contradictions_name_both_sides() {
 }
 
 #[test]
-fn files_of_single_dfsps_need_those_of_all() {
+fn own_directory_needs_the_files_of_all_dfsps() {
     let content = "[outbound_tls]\nown_directory = \"d\"\n";
     assert_eq!(mistakes_of(content), ["2: outbound_tls.own_directory needs outbound_tls.anchors_file"]);
 }
 
 #[test]
-fn a_batch_fits_into_an_entry_of_the_log() {
+fn batch_must_fit_into_an_entry_of_the_log() {
     let content = |bytes: u32| format!("[engine]\nbatch_bytes_max = {bytes}\n[cluster]\nlog = \"kafka\"\n");
     let expected =
         "2: engine.batch_bytes_max = 11534337 is too high for the log of a cluster: at most 11534336";
@@ -309,7 +309,7 @@ const ODD_PLACES: [(&str, &str); 6] = [
 ];
 
 #[test]
-fn a_port_for_nodes_needs_tls_and_a_place_in_the_list() {
+fn cluster_listen_needs_tls_and_an_entry_in_nodes() {
     let port = "[cluster]\nlog = \"kafka\"\nlisten = \"127.0.0.1:4003\"\nnode = 1\n";
     let tls = "[cluster_tls]\ncertificate_file = \"c\"\nkey_file = \"k\"\nanchors_file = \"a\"\n";
     let with = |nodes: &str| format!("{port}nodes = \"{nodes}\"\n{tls}");
@@ -345,7 +345,7 @@ fn a_port_for_nodes_needs_tls_and_a_place_in_the_list() {
 }
 
 #[test]
-fn brokers_are_reached_with_everything_that_it_takes() {
+fn broker_settings_must_be_complete() {
     let login = "[broker_sasl]\nmechanism = 'PLAIN'\nusername = 'hub'\npassword_file = 'p'\n";
     let tls = "[broker_tls]\nmode = 'tls'\nanchors_file = 'a'\n";
     for (content, expected) in [
@@ -396,7 +396,7 @@ fn brokers_are_reached_with_everything_that_it_takes() {
 }
 
 #[test]
-fn contradictions_of_providers_of_identity_are_named() {
+fn contradictions_of_identity_providers_are_reported() {
     for (content, expected) in [
         ("[oidc]\nissuer = \"https://id.example\"\n", "2: oidc.issuer needs oidc.audience"),
         (
@@ -444,7 +444,7 @@ fn contradictions_of_providers_of_identity_are_named() {
 }
 
 #[test]
-fn tokens_of_clients_and_of_operators_may_be_of_one_provider() {
+fn oauth_and_oidc_may_have_the_same_provider() {
     let content = "[oauth]\naudience = \"a\"\nissuer = \"http://127.0.0.1:1\"\n\
                    [oidc]\naudience = \"b\"\nissuer = \"http://127.0.0.1:1\"\n";
     let both = file(content);
@@ -452,7 +452,7 @@ fn tokens_of_clients_and_of_operators_may_be_of_one_provider() {
 }
 
 #[test]
-fn balancers_are_networks() {
+fn proxy_protocol_from_accepts_networks() {
     let of = |text: &str| mistakes_of(&format!("[fspiop]\nproxy_protocol_from = \"{text}\"\n"));
     let mistakes = of("10.0.3.0/24, balancer");
     assert!(mistakes[0].starts_with("2: fspiop.proxy_protocol_from: "), "{mistakes:?}");
@@ -462,7 +462,7 @@ fn balancers_are_networks() {
 }
 
 #[test]
-fn mistakes_in_the_environment_and_in_flags_are_named() {
+fn mistakes_in_environment_and_flags_are_reported() {
     let sources = Sources {
         file: None,
         environment: variables(&[
@@ -488,7 +488,7 @@ fn mistakes_in_the_environment_and_in_flags_are_named() {
 }
 
 #[test]
-fn a_missing_file_is_a_mistake() {
+fn missing_file_is_a_mistake() {
     let sources = Sources { file: Some("/nowhere/upesi.toml".into()), ..Sources::default() };
     let mistakes = load(&sources).map(|_| ()).unwrap_err();
     assert_eq!(
@@ -498,7 +498,7 @@ fn a_missing_file_is_a_mistake() {
 }
 
 #[test]
-fn what_is_printed_as_toml_has_the_same_effect() {
+fn printed_toml_has_the_same_effect() {
     let sources = Sources {
         environment: variables(&[
             ("UPESI__FSPIOP__WORKERS", "3"),
@@ -533,7 +533,7 @@ fn what_is_printed_as_toml_has_the_same_effect() {
 }
 
 #[test]
-fn json_tells_the_origin() {
+fn json_contains_the_origin() {
     let sources =
         Sources { environment: variables(&[("UPESI__FSPIOP__WORKERS", "3")]), ..Sources::default() };
     let json: serde_json::Value = serde_json::from_str(&to_json(&load(&sources).unwrap())).unwrap();
@@ -585,7 +585,7 @@ const BY_TLS: &str = "[metrics_tls]\nmode = 'tls'\ncertificate_file = 'c'\nkey_f
 const OIDC: &str = "[oidc]\nissuer = 'https://id.example'\nanchors_file = 'a'\naudience = 'hub'\n";
 
 #[test]
-fn the_validity_of_transfers_is_limited_by_default_in_production_only() {
+fn transfer_validity_is_limited_by_default_only_in_production() {
     let limit = |text: &str| {
         let made = file(text);
         let sources = Sources { file: Some(made.path.clone()), ..Sources::default() };
@@ -606,7 +606,7 @@ fn the_validity_of_transfers_is_limited_by_default_in_production_only() {
 }
 
 #[test]
-fn production_names_everything_that_it_needs_and_each_can_be_relaxed() {
+fn production_reports_each_missing_requirement_and_can_waive_it() {
     assert_eq!(load(&Sources::default()).unwrap().settings.security.profile, Profile::Development);
     let production = "[security]\nprofile = 'production'\n";
     let mistakes = mistakes_of(production);
@@ -672,7 +672,7 @@ fn production_names_everything_that_it_needs_and_each_can_be_relaxed() {
 
 /// Metrics with mutual TLS, or on this machine; small networks; required proofs of a login.
 #[test]
-fn production_takes_other_secure_values() {
+fn production_accepts_other_secure_values() {
     let production = "[security]\nprofile = 'production'\n";
     let mutual = BY_TLS.replace("'tls'", "'mutual'") + "anchors_file = 'a'\ncrl_file = 'r'\n";
     for (line, with) in [
@@ -694,7 +694,7 @@ fn production_takes_other_secure_values() {
 
 /// Outside development, callbacks go to public addresses only, unless an operator allows others.
 #[test]
-fn the_outbound_guard_is_off_in_development_only() {
+fn outbound_guard_is_off_only_in_development() {
     let production = format!("[security]\nprofile = 'production'\nrelaxed = 'outbound-addresses'\n{SECURED}");
     for (content, is_guarded) in [
         ("", false),
@@ -711,16 +711,16 @@ fn the_outbound_guard_is_off_in_development_only() {
 }
 
 #[test]
-fn origins_that_are_none_are_named() {
+fn invalid_origins_are_reported() {
     assert_eq!(
         mistakes_of("[admin]\nallowed_origins = 'https://portal.example, portal.example'\n"),
         ["2: admin.allowed_origins: \"portal.example\" is not an origin; write https://portal.example"]
     );
 }
 
-/// Decisions about single DFSPs come from tables, variables and flags.
+/// Settings of single DFSPs come from tables, variables and flags.
 #[test]
-fn dfsp_decisions_of_all_sources_are_joined() {
+fn dfsp_settings_of_all_sources_are_joined() {
     let file = file(
         "[[dfsp]]\nname = \"greenbank\"\nnetworks = [\"192.0.2.0/24\", \"2001:db8:7::/48\"]\n\
          lookups_per_s = 50\nsignatures = \"warn\"\n\n[[dfsp]]\nname = \"blue.bank\"\nregistrations_per_s = 7\n",
@@ -760,7 +760,7 @@ fn dfsp_decisions_of_all_sources_are_joined() {
 }
 
 #[test]
-fn mistakes_in_dfsp_decisions_are_named() {
+fn mistakes_in_dfsp_settings_are_reported() {
     let table = |line: &str| format!("[[dfsp]]\nname = \"greenbank\"\n{line}\n");
     for (content, expected) in [
         ("[dfsp]\nname = \"greenbank\"\n", "1: write [[dfsp]], one table for each DFSP, with its name"),
@@ -789,7 +789,7 @@ fn mistakes_in_dfsp_decisions_are_named() {
         ),
         (
             &table("networks = \"\""),
-            "3: dfsp.greenbank.networks: the value is empty; leave it out for no decision",
+            "3: dfsp.greenbank.networks: the value is empty; omit it to use the setting of all DFSPs",
         ),
         // An empty list does not open the port to all addresses.
         (
@@ -841,7 +841,7 @@ fn former_settings_name_their_successors() {
 
 /// A wrong value of a setting that guards access is a mistake, also beside other mistakes.
 #[test]
-fn no_wrong_value_becomes_a_default() {
+fn wrong_value_never_becomes_a_default() {
     for content in [
         "[admin]\nauthentication = \"requird\"\n",
         "[admin]\nallowed_origins = \"portal\"\n",
@@ -861,7 +861,7 @@ fn no_wrong_value_becomes_a_default() {
 }
 
 #[test]
-fn sections_of_a_shared_group_have_only_the_settings_that_they_do_not_fix() {
+fn section_omits_the_settings_that_it_fixes() {
     let has = |key: &str| CATALOGUE.iter().any(|setting| setting.key == key);
     assert!(has("admin_tls.mode") && has("broker_tls.mode") && !has("cluster_tls.mode"));
     assert!(has("cluster_tls.crl_file") && !has("broker_tls.crl_file"));
@@ -875,7 +875,7 @@ fn sections_of_a_shared_group_have_only_the_settings_that_they_do_not_fix() {
 
 /// A first installation reads a few screens.
 #[test]
-fn the_reference_shows_what_a_first_installation_needs() {
+fn reference_shows_at_most_seventy_settings() {
     let basic = CATALOGUE.iter().filter(|setting| !setting.is_expert).count();
     assert!((40..=70).contains(&basic), "{basic}");
     let (short, all) = (reference(false), reference(true));

@@ -12,7 +12,7 @@ pub struct Secured {
     pub tls: bool,
     /// Mutual TLS on the admin port.
     pub admin: bool,
-    /// Signatures verified and made.
+    /// Verification and creation of signatures.
     pub signatures: bool,
 }
 

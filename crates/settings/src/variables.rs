@@ -61,21 +61,21 @@ const OF_THE_TOOLS: [&str; 31] = [
 
 /// The key of the setting that a variable sets. `UPESI__DFSP__GREENBANK__SIGNATURES` sets `dfsp.GREENBANK.signatures`.
 pub fn key(name: &str) -> Option<String> {
-    if let Some((dfsp, decision)) = parts_of_dfsp(name) {
-        let found = decisions().find(|known| known.to_uppercase() == decision)?;
+    if let Some((dfsp, of_dfsp)) = parts_of_dfsp(name) {
+        let found = dfsp_settings().find(|known| known.to_uppercase() == of_dfsp)?;
         return Some(format!("{DFSP}.{dfsp}.{found}"));
     }
     CATALOGUE.iter().find(|setting| setting.variable() == name).map(|setting| setting.key.clone())
 }
 
-/// The name of the DFSP and the decision in a variable's name: `GREENBANK` and `SIGNATURES`.
+/// The name of the DFSP and the setting in a variable's name: `GREENBANK` and `SIGNATURES`.
 fn parts_of_dfsp(name: &str) -> Option<(&str, &str)> {
     let parts = name.strip_prefix(VARIABLE_PREFIX)?.strip_prefix("DFSP__")?.rsplit_once("__");
     parts.filter(|(dfsp, _)| !dfsp.is_empty())
 }
 
-/// The names of decisions about a DFSP.
-pub fn decisions() -> impl Iterator<Item = &'static str> {
+/// The names of the settings of a single DFSP.
+pub fn dfsp_settings() -> impl Iterator<Item = &'static str> {
     CATALOGUE.iter().filter(|setting| setting.section == DFSP).map(|setting| setting.name)
 }
 
@@ -134,8 +134,8 @@ fn meant(name: &str) -> Option<String> {
         let found = CATALOGUE.iter().find(|setting| Some(setting.key.as_str()) == meant);
         found.map(Setting::variable)
     };
-    if let Some((dfsp, decision)) = parts_of_dfsp(name) {
-        let meant = nearest(&decision.to_lowercase(), decisions())?;
+    if let Some((dfsp, of_dfsp)) = parts_of_dfsp(name) {
+        let meant = nearest(&of_dfsp.to_lowercase(), dfsp_settings())?;
         return Some(format!("{VARIABLE_PREFIX}DFSP__{dfsp}__{}", meant.to_uppercase()));
     }
     if let Some(rest) = name.strip_prefix(VARIABLE_PREFIX) {
@@ -173,7 +173,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_sets_nothing_is_refused_with_the_name_that_was_meant() {
+    fn unknown_variable_is_rejected_with_a_suggestion() {
         for (name, expected) in [
             ("UPESI_ADMIN_ULR", "did you mean UPESI_ADMIN_URL?"),
             ("UPESI_CONFG", "did you mean UPESI_CONFIG?"),
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_cluster_sets_beside_a_service_of_our_name_is_none_of_ours() {
+    fn variables_of_a_kubernetes_service_are_ignored() {
         for (name, value) in [
             ("UPESI_SERVICE_HOST", "10.0.0.1"),
             ("UPESI_SERVICE_PORT", "4000"),
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn every_variable_that_this_repository_uses_is_known_and_no_other() {
+    fn known_variables_are_exactly_those_of_the_repository() {
         let mut used = BTreeSet::new();
         collect(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../.."), &mut used);
         // Misspelt on purpose, or set by a cluster.

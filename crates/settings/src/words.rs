@@ -97,7 +97,7 @@ impl TextKind for Name {
     }
 }
 
-/// Free text of at most so many bytes.
+/// Free text of at most `BYTES_MAX` bytes.
 #[derive(Debug)]
 pub struct Text<const BYTES_MAX: usize>;
 
@@ -250,7 +250,7 @@ impl TextKind for AddressNetwork {
     }
 }
 
-/// A network from which a DFSP may call.
+/// A network of a DFSP's clients.
 #[derive(Debug)]
 pub struct DfspNetwork;
 
@@ -393,7 +393,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_id_is_a_uuid_with_or_without_dashes() {
+    fn uuid_may_omit_dashes() {
         let id = Some(0x5b1c_1a6a_6f1f_4f0d_9a4f_8a2b_7a3c_9d10);
         for (text, expected) in [
             ("5b1c1a6a6f1f4f0d9a4f8a2b7a3c9d10", id),
@@ -410,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn a_port_is_a_number_from_1_to_65535() {
+    fn port_is_a_number_from_1_to_65535() {
         assert_eq!(Port::parse("65535"), Ok(65_535));
         for text in ["0", "65536", "https", "-1", ""] {
             let refused = Port::parse(text).unwrap_err();

@@ -122,12 +122,13 @@ fn idle_connections_beyond_the_limit_stop_no_payment_and_no_restart() {
 }
 
 #[test]
-fn a_hub_that_gets_no_descriptor_waits_says_so_once_and_goes_on() {
+fn hub_without_descriptors_waits_logs_once_and_continues() {
     let directory = TempDir::new().unwrap();
     let world = World::new(directory.path());
     let mut hub = world.start();
     hub.serves();
-    // By then it has the descriptors for the work that it prepares after its start. An idle hub needs no more.
+    // By then the hub has the descriptors for the work that it prepares after its start. An idle hub needs no further
+    // ones.
     for log in ["journal", "store/journal"] {
         let prepared = directory.path().join(log).join("prepared.tmp");
         let begun = Instant::now();
@@ -143,7 +144,7 @@ fn a_hub_that_gets_no_descriptor_waits_says_so_once_and_goes_on() {
     assert!(before.unwrap().current > Some(open));
     let mut waiting = army(world.ports[0], 20);
     assert!(hub.logs(ACCEPT_FAILED));
-    // It tries again twenty times a second, and logs this every ten seconds.
+    // The hub tries again twenty times a second, and logs this every ten seconds.
     let begun = Instant::now();
     let metrics = Rlimit { current: Some(4_096), maximum: Some(4_096) };
     prlimit(Some(pid), Resource::Nofile, metrics).unwrap();
@@ -162,7 +163,7 @@ fn a_hub_that_gets_no_descriptor_waits_says_so_once_and_goes_on() {
 }
 
 #[test]
-fn a_limit_that_not_even_storage_fits_in_is_refused_with_its_numbers() {
+fn limit_below_the_needs_of_storage_is_rejected() {
     let directory = TempDir::new().unwrap();
     let world = World::new(directory.path());
     let mut hub = Hub::spawn(world.serve(limited(256)), None);
@@ -172,7 +173,7 @@ fn a_limit_that_not_even_storage_fits_in_is_refused_with_its_numbers() {
 }
 
 #[test]
-fn an_admin_port_beyond_loopback_is_warned_of() {
+fn admin_port_beyond_loopback_causes_a_warning() {
     const OPEN: &str = "the admin port is open to other machines and has no authentication";
     for (admin, is_open) in [("127.0.0.1:0", false), ("0.0.0.0:0", true)] {
         let directory = TempDir::new().unwrap();

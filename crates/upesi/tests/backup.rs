@@ -48,7 +48,7 @@ fn state_after(data: &Path, seq: u64) -> Vec<u8> {
 }
 
 #[test]
-fn backups_beside_a_busy_hub_are_each_a_moment_of_its_past() {
+fn backup_of_a_busy_hub_is_a_moment_of_its_past() {
     let directory = tempfile::tempdir().unwrap();
     let (data, to) = (directory.path().join("data"), directory.path().join("backup"));
     fill(&data, 100, true);
@@ -75,7 +75,7 @@ fn backups_beside_a_busy_hub_are_each_a_moment_of_its_past() {
 
 /// A hub continues from a backup, which has no free space in its segments, several times.
 #[test]
-fn backups_are_small_and_a_hub_goes_on_after_each() {
+fn backups_are_small_and_a_hub_continues_from_each() {
     let directory = tempfile::tempdir().unwrap();
     let mut data = directory.path().join("data");
     for round in 1..=3 {
@@ -90,7 +90,7 @@ fn backups_are_small_and_a_hub_goes_on_after_each() {
 }
 
 #[test]
-fn a_hub_that_drops_its_segments_can_be_backed_up_too() {
+fn backup_works_while_the_hub_removes_segments() {
     let directory = tempfile::tempdir().unwrap();
     let (data, to) = (directory.path().join("data"), directory.path().join("backup"));
     fill(&data, 100, false);
@@ -110,7 +110,7 @@ fn a_hub_that_drops_its_segments_can_be_backed_up_too() {
 }
 
 #[test]
-fn repeated_only_what_is_new_is_copied() {
+fn repeated_backup_copies_only_new_files() {
     let directory = tempfile::tempdir().unwrap();
     let (data, to) = (directory.path().join("data"), directory.path().join("backup"));
     fill(&data, 300, true);
@@ -130,7 +130,7 @@ fn repeated_only_what_is_new_is_copied() {
 }
 
 #[test]
-fn what_is_no_whole_backup_is_refused() {
+fn restore_rejects_incomplete_backups() {
     let directory = tempfile::tempdir().unwrap();
     let (data, to, target) =
         (directory.path().join("data"), directory.path().join("backup"), directory.path().join("target"));
@@ -170,7 +170,7 @@ fn what_is_no_whole_backup_is_refused() {
 }
 
 #[test]
-fn a_backup_and_its_data_directory_are_apart() {
+fn backup_and_data_directory_must_be_separate() {
     let directory = tempfile::tempdir().unwrap();
     let (data, to) = (directory.path().join("data"), directory.path().join("backup"));
     fill(&data, 100, true);
@@ -204,7 +204,7 @@ fn list_in_manifest(backup: &Path, path: &str, content: &[u8]) {
 }
 
 #[test]
-fn a_backup_restores_nothing_outside_of_the_new_directory() {
+fn restore_writes_nothing_outside_the_new_directory() {
     let directory = tempfile::tempdir().unwrap();
     let base = directory.path();
     let (data, to, target) = (base.join("data"), base.join("backup"), base.join("target"));

@@ -33,7 +33,7 @@ fn assert_fails(command: Command, exit: Exit, texts: &[&str]) {
 }
 
 #[test]
-fn a_second_process_leaves_the_directory_to_the_first() {
+fn second_process_on_a_directory_is_rejected() {
     let scene = Scene::new();
     let hub = scene.serve();
     let before = scene.contents();
@@ -47,7 +47,7 @@ fn a_second_process_leaves_the_directory_to_the_first() {
 }
 
 #[test]
-fn a_place_that_cannot_be_a_directory_is_refused() {
+fn path_that_cannot_be_a_directory_is_rejected() {
     let directory = TempDir::new().unwrap();
     let file = directory.path().join("file");
     fs::write(&file, "mine").unwrap();
@@ -59,7 +59,7 @@ fn a_place_that_cannot_be_a_directory_is_refused() {
 }
 
 #[test]
-fn a_port_in_use_is_named_and_no_directory_is_made() {
+fn port_in_use_is_reported_before_any_directory_is_created() {
     let directory = TempDir::new().unwrap();
     let world = World::new(&directory.path().join("data"));
     for (port, setting) in world.ports.into_iter().zip(["fspiop.listen", "admin.listen"]) {
@@ -71,7 +71,7 @@ fn a_port_in_use_is_named_and_no_directory_is_made() {
 }
 
 #[test]
-fn every_mistake_of_the_configuration_is_named() {
+fn mistakes_of_the_configuration_are_all_reported() {
     let directory = TempDir::new().unwrap();
     let file = directory.path().join("upesi.toml");
     fs::write(&file, "[fspiop]\nworkers = 1000\n[data]\nkeep_segments = \"some\"\n").unwrap();
@@ -91,7 +91,7 @@ fn every_mistake_of_the_configuration_is_named() {
 }
 
 #[test]
-fn a_reason_is_given_even_when_the_log_is_off() {
+fn failed_start_reports_its_reason_without_log() {
     let directory = TempDir::new().unwrap();
     let file = directory.path().join("file");
     fs::write(&file, "").unwrap();
@@ -231,7 +231,7 @@ fn list(keyspace: &Path) -> PathBuf {
 }
 
 #[test]
-fn damage_stops_the_start_and_is_left_as_it_is() {
+fn damage_stops_the_start_and_is_not_changed() {
     for (what, damage, texts) in DAMAGES {
         let scene = Scene::new();
         damage(&scene);
@@ -251,7 +251,7 @@ fn damage_stops_the_start_and_is_left_as_it_is() {
 }
 
 #[test]
-fn damage_that_a_start_does_not_meet_is_found_by_the_audit() {
+fn damage_outside_a_start_is_found_by_the_audit() {
     let scene = Scene::new();
     flip(&scene.segments()[0], 20_000);
     let output = upesi().arg("audit").arg(&scene.world.data).output().unwrap();
@@ -279,7 +279,7 @@ fn assert_recovers(scene: &Scene, texts: &[&str]) {
 }
 
 #[test]
-fn a_damaged_snapshot_is_passed_over() {
+fn damaged_snapshot_is_skipped() {
     let scene = Scene::new();
     flip(scene.files("snapshots").last().unwrap(), 500);
     let mut hub = scene.serve();
@@ -292,14 +292,14 @@ fn a_damaged_snapshot_is_passed_over() {
 }
 
 #[test]
-fn without_any_sound_snapshot_the_whole_journal_is_replayed() {
+fn start_without_sound_snapshot_replays_the_whole_journal() {
     let scene = Scene::new();
     scene.files("snapshots").iter().for_each(|path| fs::remove_file(path).unwrap());
     assert_recovers(&scene, &["snapshot=0"]);
 }
 
 #[test]
-fn a_lost_archive_is_rebuilt() {
+fn lost_archive_is_rebuilt() {
     let scene = Scene::new();
     fs::remove_dir_all(scene.world.data.join("archive")).unwrap();
     assert_recovers(&scene, &["the archive is older than the snapshot; rebuilding it"]);

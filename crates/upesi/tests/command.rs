@@ -129,7 +129,7 @@ fn wrong_usage_exits_64_and_help_exits_0() {
     assert_eq!(stdout(&run(&["help", "scheme", "apply"])), stdout(&run(&["scheme", "apply", "--help"])));
     let unknown = run(&["help", "scheme", "aply"]);
     assert_eq!(code(&unknown), 64);
-    assert!(stderr(&unknown).contains("there is no command 'aply'"), "{}", stderr(&unknown));
+    assert!(stderr(&unknown).contains("unknown command 'aply'"), "{}", stderr(&unknown));
     assert_eq!(code(&run(&["--version"])), 0);
 }
 
@@ -158,7 +158,7 @@ fn config_shows_what_serve_would_use() {
 }
 
 #[test]
-fn a_mistake_in_the_configuration_stops_before_anything_is_made() {
+fn configuration_mistake_stops_before_any_file_is_created() {
     let directory = tempfile::tempdir().unwrap();
     let data = directory.path().join("data");
     let data = data.to_str().unwrap();
@@ -174,7 +174,7 @@ fn a_mistake_in_the_configuration_stops_before_anything_is_made() {
 }
 
 #[test]
-fn bad_luck_at_the_start_has_its_exit_code() {
+fn failed_start_has_its_exit_code() {
     let directory = tempfile::tempdir().unwrap();
     let data = directory.path().join("data");
     let serve = |data: &Path, fspiop: &str| {
@@ -211,7 +211,7 @@ fn bad_luck_at_the_start_has_its_exit_code() {
 }
 
 #[test]
-fn a_directory_of_something_else_is_not_taken_for_a_ledger() {
+fn directory_with_other_files_is_rejected() {
     let directory = tempfile::tempdir().unwrap();
     let data = directory.path();
     std::fs::write(data.join("photos"), "mine").unwrap();
@@ -225,7 +225,7 @@ fn a_directory_of_something_else_is_not_taken_for_a_ledger() {
 
 /// A volume that is not mounted looks like an empty directory.
 #[test]
-fn a_ledger_that_must_exist_is_made_by_a_command() {
+fn ledger_that_must_exist_is_created_by_init() {
     let directory = tempfile::tempdir().unwrap();
     let data = directory.path().join("data");
     let shown = data.to_str().unwrap();
@@ -254,7 +254,7 @@ fn a_ledger_that_must_exist_is_made_by_a_command() {
 }
 
 #[test]
-fn an_empty_ledger_is_reported_until_it_has_a_dfsp() {
+fn empty_ledger_is_reported_until_it_has_a_dfsp() {
     let directory = tempfile::tempdir().unwrap();
     let data = directory.path().join("data");
     let hub = Hub::start(&data);
@@ -295,7 +295,7 @@ fn bytes_below(directory: &Path) -> u64 {
 
 /// A backup leaves out the free space of segments, and a hub continues from it.
 #[test]
-fn the_backup_of_a_small_hub_is_small_and_shows_its_progress_on_a_terminal() {
+fn backup_of_a_small_hub_is_small_and_shows_progress() {
     let directory = tempfile::tempdir().unwrap();
     let at = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
     let (data, backup, restored) = (at("data"), at("backup"), at("restored"));
@@ -369,7 +369,7 @@ fn log_level_change(line: &str) -> Option<(String, String)> {
 }
 
 #[test]
-fn the_log_follows_its_level_while_the_hub_runs() {
+fn log_level_change_applies_to_the_running_hub() {
     let directory = tempfile::tempdir().unwrap();
     let hub = Hub::start(&directory.path().join("data"));
     let set_level = |level: &str| {
@@ -402,7 +402,7 @@ fn the_log_follows_its_level_while_the_hub_runs() {
 }
 
 #[test]
-fn what_operators_change_is_logged_from_what_to_what() {
+fn changes_of_operators_are_logged_with_old_and_new_value() {
     let directory = tempfile::tempdir().unwrap();
     let scheme = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/scheme.toml");
     let hub = Hub::start(&directory.path().join("data"));
@@ -469,7 +469,7 @@ fn what_operators_change_is_logged_from_what_to_what() {
     assert_eq!(hub.stop(), 0);
 }
 
-/// What was changed, with the value before and after, if a line of the log reports an operator's change.
+/// The changed object, with the value before and after, if a line of the log reports an operator's change.
 fn change(line: &str) -> Option<(String, String, String)> {
     let event: serde_json::Value = serde_json::from_str(line).ok()?;
     let text = |key: &str| event[key].as_str().map(str::to_owned);
@@ -478,7 +478,7 @@ fn change(line: &str) -> Option<(String, String, String)> {
 }
 
 #[test]
-fn a_hub_takes_a_scheme_stops_in_order_and_can_be_audited() {
+fn hub_applies_a_scheme_stops_in_order_and_can_be_audited() {
     let directory = tempfile::tempdir().unwrap();
     let data = directory.path().join("data");
     let path = data.to_str().unwrap();
@@ -524,14 +524,14 @@ fn a_hub_takes_a_scheme_stops_in_order_and_can_be_audited() {
 }
 
 #[test]
-fn the_version_names_what_the_binary_was_built_from() {
+fn version_names_the_commit() {
     let (version, commit) = (env!("CARGO_PKG_VERSION"), upesi_process::version::commit());
     let built_from = commit.unwrap_or("debug build");
     assert_eq!(stdout(&run(&["--version"])), format!("upesi {version} ({built_from})\n"));
 }
 
 #[test]
-fn the_command_makes_its_completions_and_man_pages() {
+fn help_creates_completions_and_man_pages() {
     for (shell, expected) in
         [("bash", "complete -F _upesi"), ("zsh", "#compdef upesi"), ("fish", "complete -c upesi")]
     {
@@ -555,7 +555,7 @@ fn the_command_makes_its_completions_and_man_pages() {
 }
 
 #[test]
-fn an_old_spelling_works_and_prints_the_new_one() {
+fn old_spelling_works_and_prints_the_new_one() {
     for (old, new, shown, exit) in [
         (&["exit-codes"][..], &["help", "exit-codes"][..], "help exit-codes", 0),
         (&["completions", "fish"], &["help", "completions", "fish"], "help completions", 0),
@@ -593,7 +593,7 @@ fn help_is_wrapped_to_the_width_of_the_terminal() {
 }
 
 #[test]
-fn a_variable_that_sets_nothing_is_refused_by_every_command() {
+fn unknown_variable_is_rejected_by_every_command() {
     let directory = tempfile::tempdir().unwrap();
     let data = directory.path().join("data");
     let data = data.to_str().unwrap();
@@ -609,14 +609,15 @@ fn a_variable_that_sets_nothing_is_refused_by_every_command() {
         assert!(stderr(&output).contains(expected), "{arguments:?}: {}", stderr(&output));
     }
     assert!(!Path::new(data).exists());
-    // Variables of our tools, and those that a cluster sets for a service of our name, are not reported as mistakes.
+    // Variables of our tools, and variables that a cluster sets for a service named upesi, are not reported as
+    // mistakes.
     let command = &mut upesi(&["config"]);
     command.env("UPESI_COMMIT", "abc").env("UPESI_PORT", "tcp://10.0.0.1:4000");
     assert_eq!(code(&command.output().unwrap()), 0);
 }
 
 #[test]
-fn a_hub_without_authentication_says_that_a_token_opens_nothing() {
+fn token_of_a_hub_without_authentication_causes_a_note() {
     let directory = tempfile::tempdir().unwrap();
     let hub = Hub::start(&directory.path().join("data"));
     let admin = format!("http://{}", hub.admin);
@@ -634,7 +635,7 @@ fn a_hub_without_authentication_says_that_a_token_opens_nothing() {
 }
 
 #[test]
-fn sim_ends_where_no_hub_answers() {
+fn sim_without_hub_exits() {
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let hub = format!("http://{silent}");
     let output = run(&["sim", "--dfsps", "1", "--listen", "127.0.0.1:0", "--hub", &hub, "--wait", "1"]);
@@ -645,7 +646,7 @@ fn sim_ends_where_no_hub_answers() {
 }
 
 #[test]
-fn what_is_not_there_has_its_exit_code() {
+fn missing_input_has_its_exit_code() {
     assert_eq!(code(&run(&["audit", "/nowhere/data"])), 66);
     assert_eq!(code(&run(&["journal", "/nowhere/data"])), 66);
     assert_eq!(code(&run(&["scheme", "apply", "/nowhere/scheme.toml"])), 66);
@@ -655,7 +656,7 @@ fn what_is_not_there_has_its_exit_code() {
 }
 
 #[test]
-fn a_file_without_an_end_is_refused() {
+fn endless_file_is_rejected() {
     let directory = tempfile::tempdir().unwrap();
     let authority = directory.path().join("pki").display().to_string();
     let (backup, target) = (directory.path().join("backup"), directory.path().join("target"));

@@ -1,10 +1,10 @@
 //! The crash run: repeated `kill -9` of the real binary, on one data directory under load.
 //!
 //! The moments are drawn from a seed, which is printed. `UPESI_CRASH_SEED` repeats a run's choices, `UPESI_CRASH_KILLS`
-//! sets the number of kills, and `UPESI_CRASH_BINARY` selects another binary than that of this build. The choices
-//! repeat, but the interleaving of processes does not.
+//! sets the number of kills, and `UPESI_CRASH_BINARY` selects another binary than this build's. The choices repeat, but
+//! the interleaving of processes does not.
 
-#![allow(clippy::print_stdout, reason = "the seed is for whoever reads the test's output")]
+#![allow(clippy::print_stdout, reason = "readers of the test's output need the seed")]
 
 mod support_crash;
 
@@ -54,13 +54,13 @@ impl Drop for Repeat {
 }
 
 #[test]
-fn nothing_acknowledged_is_lost_by_kills_under_load() {
+fn kills_under_load_lose_no_acknowledged_transfer() {
     run(KILLS, false);
 }
 
 /// Days pass between the processes. Old transfers are exported and removed.
 #[test]
-fn nothing_is_lost_and_nothing_comes_back_where_transfers_leave() {
+fn kills_with_retention_lose_nothing_and_restore_nothing() {
     run(KILLS_WITH_RETENTION, true);
 }
 
@@ -151,7 +151,7 @@ fn judge(world: &World, load: &mut Load, keeping: Option<&Keeping>) -> serde_jso
 
 /// The first start creates the files. Wherever it is stopped, the next start completes it.
 #[test]
-fn a_first_start_may_be_stopped_anywhere() {
+fn first_start_may_be_killed_anywhere() {
     // Only the last start is awaited this long.
     let quiet = Timespec { tv_sec: 3, tv_nsec: 0 };
     for count in 1.. {

@@ -1,9 +1,9 @@
 //! `kill -9` of the real binary while it closes and settles windows under load. An interrupted job continues by its
 //! name. At the end, every commit was settled once.
 //!
-//! `UPESI_CRASH_SEED`, `UPESI_CRASH_KILLS` and `UPESI_CRASH_BINARY` are those of the crash run.
+//! `UPESI_CRASH_SEED`, `UPESI_CRASH_KILLS` and `UPESI_CRASH_BINARY` have the same meaning as in the crash run.
 
-#![allow(clippy::print_stdout, reason = "the seed is for whoever reads the test's output")]
+#![allow(clippy::print_stdout, reason = "readers of the test's output need the seed")]
 
 mod support_crash;
 
@@ -24,7 +24,7 @@ use self::support_crash::scene::World;
 const KILLS: u64 = 12;
 /// Maximum number of processes per requested kill.
 const LIVES_MAX: u64 = 10;
-/// A settlement is a few journal writes among those of the load. A start adds some more.
+/// Maximum number of file changes until a kill. A settlement causes only a few journal writes, and a start some more.
 const WRITES_MAX: u64 = 256;
 
 /// The jobs of a run, one after the other, each until it has ended.
@@ -85,7 +85,7 @@ impl Jobs {
 }
 
 #[test]
-fn settlements_go_on_where_a_kill_cut_them_off() {
+fn settlements_continue_after_kills() {
     let seed = setting("UPESI_CRASH_SEED").unwrap_or_else(|| u64::from(std::process::id()));
     let kills = setting("UPESI_CRASH_KILLS").unwrap_or(KILLS);
     println!("kills during settlement: seed {seed}, {kills} kills");

@@ -73,7 +73,7 @@ fn nets_of_matrix(text: &str) -> Vec<i64> {
 }
 
 #[test]
-fn the_demo_points_to_what_is_there_after_its_end() {
+fn demo_names_files_and_commands_that_work_after_its_end() {
     let directory = tempfile::tempdir().unwrap();
     let out = directory.path().join("demo");
     let output = upesi(&["demo", "--seconds", "1", "--out", out.to_str().unwrap()]).output().unwrap();
@@ -93,7 +93,7 @@ fn the_demo_points_to_what_is_there_after_its_end() {
 }
 
 #[test]
-fn the_demo_points_to_what_answers_while_it_is_kept() {
+fn demo_names_commands_that_work_while_it_runs() {
     let directory = tempfile::tempdir().unwrap();
     let out = directory.path().join("demo");
     let arguments = ["demo", "--seconds", "1", "--keep", "--out", out.to_str().unwrap()];

@@ -54,7 +54,7 @@ fn every_exit_code_is_printed_with_meaning_and_remedy() {
     }
 }
 
-/// Pages for those who run a hub or call it.
+/// Pages for operators and DFSPs.
 fn pages() -> Vec<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let folders = [root.clone(), root.join("docs"), root.join("docs/resources")];
@@ -63,7 +63,7 @@ fn pages() -> Vec<PathBuf> {
     files.filter(|path| path.extension().is_some_and(|ending| ending == "md")).collect()
 }
 
-/// Text files in which a setting may be named: pages, tests, packaged files, scenarios, tools.
+/// Text files that may name a setting: pages, tests, packaged files, scenarios, tools.
 fn texts_below(folder: &Path, texts: &mut String) {
     for entry in fs::read_dir(folder).expect("a folder") {
         let path = entry.expect("an entry").path();
@@ -80,7 +80,7 @@ fn texts_below(folder: &Path, texts: &mut String) {
 }
 
 #[test]
-fn every_setting_has_a_use_that_a_page_or_a_test_shows() {
+fn every_setting_is_used_by_a_page_or_a_test() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut texts = fs::read_to_string(root.join("README.md")).expect("a page");
     for folder in ["docs", "packaging", "scenarios", "crates", "tools"] {
@@ -105,12 +105,12 @@ fn settings_named(page: &str) -> impl Iterator<Item = &str> {
 }
 
 #[test]
-fn every_setting_that_a_page_names_exists() {
+fn settings_named_by_pages_exist() {
     let mut count = 0;
     for path in pages() {
         for named in settings_named(&fs::read_to_string(&path).expect("a page")) {
             let is_known = CATALOGUE.iter().any(|setting| setting.key == named);
-            assert!(is_known, "{} names {named}, which is no setting", path.display());
+            assert!(is_known, "{} names {named}, which is not a setting", path.display());
             count += 1;
         }
     }

@@ -56,7 +56,7 @@ fn every_finished_transfer_is_exported_once() {
 }
 
 #[test]
-fn parquet_says_the_same_as_csv() {
+fn parquet_has_the_same_rows_as_csv() {
     let directory = tempfile::tempdir().unwrap();
     let data = directory.path().join("data");
     fill(&data, 120);
@@ -72,7 +72,7 @@ fn parquet_says_the_same_as_csv() {
 }
 
 #[test]
-fn times_bound_an_export() {
+fn export_is_limited_to_a_period() {
     let directory = tempfile::tempdir().unwrap();
     let data = directory.path().join("data");
     fill(&data, 50);

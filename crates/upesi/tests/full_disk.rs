@@ -88,7 +88,7 @@ async fn only_reads_answer(disk: &SmallDisk, admin: &AdminClient, load: &Load) {
     // Files that a start prepares in the background may have been released in the meantime.
     fill_for_good(disk, admin).await;
     let health = admin.get("/health").await.unwrap_err().to_string();
-    assert!(health.contains("502") && health.contains("there is no room on the disk"), "{health}");
+    assert!(health.contains("502") && health.contains("the disk is full"), "{health}");
     let refused = admin.create("/participants", r#"{"name":"latecomer","currency":"KES"}"#.to_owned()).await;
     let refused = refused.unwrap_err().to_string();
     assert_eq!(refused, "the hub has no room on its disk (2003)");
@@ -112,7 +112,7 @@ fn audit_is_clean(disk: &SmallDisk) {
 }
 
 #[test]
-fn a_full_disk_refuses_writes_keeps_reads_and_heals() {
+fn full_disk_rejects_writes_serves_reads_and_recovers() {
     let Some(disk) = SmallDisk::of_bytes(DISK_BYTES) else { return };
     let world = World::new(&disk.data());
     let start = || Hub::spawn(world.serve(disk.upesi()), None);
@@ -187,7 +187,7 @@ fn changes_are_refused(world: &World, [iam, operations, security]: [&str; 3]) {
 
 /// No action is done without its entry, and lost entries of rejections are reported.
 #[test]
-fn a_full_disk_lets_no_operator_act_without_an_entry() {
+fn full_disk_prevents_actions_without_audit_entry() {
     let Some(disk) = SmallDisk::of_bytes(DISK_BYTES) else { return };
     let mut world = World::new(&disk.data());
     let mut hub = Hub::spawn(world.serve(disk.upesi()), None);
@@ -248,7 +248,7 @@ fn a_full_disk_lets_no_operator_act_without_an_entry() {
     assert_eq!(after.len(), entries + 2, "{:?}", &after[..2]);
     let refused = after[0]["refused"].as_str().unwrap();
     // The rejection of this operator. Other operators have their own limits.
-    assert!(refused.contains("1 refusals before it were not recorded"), "{refused}");
+    assert!(refused.contains("1 earlier rejections were not recorded"), "{refused}");
     load.end();
     stopped(hub);
     audit_is_clean(&disk);
@@ -259,7 +259,6 @@ fn reserved_bytes(disk: &SmallDisk) -> u64 {
     fs::metadata(disk.root().join("data/reserve")).map_or(0, |found| found.blocks() * 512)
 }
 
-/// The metric of the reserve.
 async fn reserve_metric(admin: &AdminClient) -> u64 {
     let text = String::from_utf8(admin.get("/metrics").await.unwrap().to_vec()).unwrap();
     let value = text.lines().find_map(|line| line.strip_prefix("upesi_disk_reserve_bytes "));
@@ -273,7 +272,7 @@ fn trim(disk: &SmallDisk, arguments: &[&str]) -> serde_json::Value {
 }
 
 #[test]
-fn the_reserve_is_the_way_out_of_a_disk_that_stays_full() {
+fn released_reserve_recovers_a_full_disk() {
     let Some(disk) = SmallDisk::of_bytes(2 * DISK_BYTES) else { return };
     let reserve = format!("data.reserve_bytes={RESERVE_BYTES}").leak();
     // Without a snapshot since the start nothing can be trimmed, as on a disk that has been full for a long time.
@@ -351,7 +350,7 @@ fn stopped(hub: Hub) -> String {
 }
 
 #[test]
-fn a_directory_that_cannot_be_written_to_is_refused() {
+fn read_only_directory_is_rejected() {
     let scene = Scene::new();
     let Some(disk) = SmallDisk::read_only(&scene.world.data) else { return };
     let before = scene.contents();

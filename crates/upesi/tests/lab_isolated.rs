@@ -25,7 +25,7 @@ fn measured(out: &Path, arguments: &[&str]) -> Value {
 }
 
 #[test]
-fn prepares_and_fulfils_are_taken_by_a_hub_of_their_own() {
+fn streams_are_accepted_by_their_own_hub() {
     let directory = tempfile::tempdir().unwrap();
     for (kind, callbacks) in
         [("prepare", "held"), ("prepare", "swallowed"), ("fulfil", "held"), ("fulfil", "swallowed")]
@@ -52,7 +52,7 @@ fn prepares_and_fulfils_are_taken_by_a_hub_of_their_own() {
 }
 
 #[test]
-fn an_operator_reads_by_token_at_a_hub_that_asks_for_one() {
+fn admin_stage_reads_with_a_token_if_required() {
     let directory = tempfile::tempdir().unwrap();
     let arguments = ["admin", "--with", "messages=60", "--with", "repetitions=2", "--with", "connections=3"];
     let result = measured(directory.path(), &[&arguments[..], &["--with", "dfsps=5"]].concat());
@@ -65,7 +65,7 @@ fn an_operator_reads_by_token_at_a_hub_that_asks_for_one() {
 }
 
 #[test]
-fn measuring_and_logging_are_turned_off_and_on() {
+fn metrics_and_logging_can_be_turned_off() {
     let directory = tempfile::tempdir().unwrap();
     let arguments =
         ["prepare", "--hub-argument=--set=metrics.record=false", "--hub-argument=--set=log.access=true"];
@@ -85,7 +85,7 @@ fn measuring_and_logging_are_turned_off_and_on() {
 }
 
 #[test]
-fn streams_are_made_up_and_recorded_from_what_they_led_to() {
+fn streams_are_generated_and_their_effects_recorded() {
     let directory = tempfile::tempdir().unwrap();
     let made_up = directory.path().join("made-up");
     let output =
@@ -139,7 +139,7 @@ fn streams_are_made_up_and_recorded_from_what_they_led_to() {
 }
 
 #[test]
-fn mistakes_are_told_apart_by_their_exit_codes() {
+fn mistakes_have_distinct_exit_codes() {
     let missing = ["notification", "--with", "stream=/nonexistent/stream"];
     for (arguments, code, wanted) in [
         (&["nonsense"][..], 64, "nonsense"),
@@ -159,7 +159,7 @@ fn mistakes_are_told_apart_by_their_exit_codes() {
 }
 
 #[test]
-fn a_hub_is_recorded_first_and_its_traffic_replayed() {
+fn traffic_of_a_hub_is_recorded_and_replayed() {
     let directory = tempfile::tempdir().unwrap();
     for kind in ["prepare", "fulfil"] {
         let out = directory.path().join(kind);
@@ -181,7 +181,7 @@ fn a_hub_is_recorded_first_and_its_traffic_replayed() {
 }
 
 #[test]
-fn a_suite_records_once_and_replays_to_sinks_and_simulated_dfsps() {
+fn suite_records_once_and_replays_to_sinks_and_dfsps() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("callbacks.toml");
     let scenario = "title = \"Callbacks\"\nkind = \"isolated\"\nstage = \"notification\"\n[isolated]\nmessages = 40\n\

@@ -48,7 +48,7 @@ fn write(directory: &Path, name: &str, contents: &str) -> String {
 }
 
 #[test]
-fn a_file_is_run_with_flags_over_it_and_its_result_has_every_part() {
+fn scenario_with_flags_has_a_complete_result() {
     let directory = tempfile::tempdir().unwrap();
     let file = write(directory.path(), "small.toml", SMALL);
     let out = directory.path().join("out");
@@ -85,7 +85,7 @@ fn a_file_is_run_with_flags_over_it_and_its_result_has_every_part() {
 }
 
 #[test]
-fn a_sweep_becomes_a_suite_that_can_be_reported_and_compared() {
+fn sweep_results_can_be_reported_and_compared() {
     let directory = tempfile::tempdir().unwrap();
     let sweep = format!("{SMALL}\n[sweep]\n\"load.users\" = [1, 2]\n");
     let file = write(directory.path(), "swept.toml", &sweep);
@@ -134,7 +134,7 @@ fn settled_run_with([head, dfsps]: [&str; 2], sections: &str, operation: &str) -
 }
 
 #[test]
-fn transfers_are_converted_and_settled_while_they_go_on() {
+fn transfers_are_converted_and_settled_during_the_load() {
     for operation in ["transfers", "converted-transfers"] {
         let result = settled_run("[settlement]\nevery = \"300ms\"\n", operation);
         let settled = &result["settlement"];
@@ -152,7 +152,7 @@ fn transfers_are_converted_and_settled_while_they_go_on() {
 }
 
 #[test]
-fn bulks_are_answered_for_every_item_and_settled_while_they_go_on() {
+fn bulk_transfers_are_answered_and_settled_during_the_load() {
     let result = settled_run_with(["bulk_items = 7\n", ""], "[settlement]\nevery = \"300ms\"\n", "bulks");
     assert_eq!((&result["options"]["bulk_items"], &result["failed"]), (&7.into(), &0.into()), "{result}");
     let accepted = result["audit"]["accepted"].as_u64().unwrap();
@@ -170,7 +170,7 @@ fn bulks_are_answered_for_every_item_and_settled_while_they_go_on() {
 /// Payees convert the money that they receive, alone and after their payers. The audit includes the books of all of
 /// them.
 #[test]
-fn payees_convert_what_they_are_paid() {
+fn payees_convert_received_money() {
     for (operation, currencies, phases) in
         [("transfers", &["XXX", "XUA"][..], 1), ("converted-transfers", &["XXX", "XTS", "XUA"], 2)]
     {
@@ -214,7 +214,7 @@ fn payees_convert_what_they_are_paid() {
 }
 
 #[test]
-fn fxps_that_misbehave_leave_sound_books() {
+fn faulty_fxps_leave_sound_books() {
     let faults =
         "[behaviour]\nabort_per_mille = 150\nwrong_fulfilment_per_mille = 100\nduplicate_per_mille = 300\n";
     let result = settled_run(faults, "converted-transfers");
@@ -243,7 +243,7 @@ fn assert_shows_a_busy_hub(directory: &Path) {
 }
 
 #[test]
-fn a_hub_that_is_loaded_for_it_shows_where_its_cpu_time_goes() {
+fn profile_of_a_loaded_hub_shows_its_cpu_time() {
     let directory = tempfile::tempdir().unwrap();
     let out = directory.path().join("out");
     let load = ["--dfsps", "2", "--vus", "4", "--warm-up", "500ms", "--duration", "4s"];
@@ -264,7 +264,7 @@ fn a_hub_that_is_loaded_for_it_shows_where_its_cpu_time_goes() {
 }
 
 #[test]
-fn prepares_that_are_sent_twice_are_answered_and_move_money_once() {
+fn duplicate_prepares_are_answered_and_move_money_once() {
     let directory = tempfile::tempdir().unwrap();
     let twice = "[behaviour]\nrepeat_prepare_per_mille = 500\n[hub.settings]";
     let file = write(directory.path(), "twice.toml", &SMALL.replace("[hub.settings]", twice));
@@ -281,7 +281,7 @@ fn prepares_that_are_sent_twice_are_answered_and_move_money_once() {
 }
 
 #[test]
-fn a_run_of_a_suite_shows_where_the_cpu_time_goes_and_three_loads_are_one_result() {
+fn suite_profiles_a_run_and_joins_three_loads() {
     let directory = tempfile::tempdir().unwrap();
     let open = SMALL.replace("users = 2", "shape = \"open\"\nrate_per_s = 50");
     write(directory.path(), "small.toml", &open);
@@ -310,7 +310,7 @@ fn a_run_of_a_suite_shows_where_the_cpu_time_goes_and_three_loads_are_one_result
 }
 
 #[test]
-fn ablations_take_turns_with_the_first_and_claims_are_judged() {
+fn ablations_alternate_with_the_first_point_and_claims_are_judged() {
     let directory = tempfile::tempdir().unwrap();
     let turns = "[[ablation]]\nname = \"as shipped\"\n[[ablation]]\nname = \"small batches\"\n\
                  set = { \"hub.settings.engine.batch_commands_max\" = 8 }\n\
@@ -339,7 +339,7 @@ fn ablations_take_turns_with_the_first_and_claims_are_judged() {
 }
 
 #[test]
-fn two_generators_pay_at_one_hub_and_their_results_add_up() {
+fn results_of_two_generators_are_merged() {
     let directory = tempfile::tempdir().unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let binary = Path::new(env!("CARGO_BIN_EXE_upesi"));
@@ -386,7 +386,7 @@ fn two_generators_pay_at_one_hub_and_their_results_add_up() {
 }
 
 #[test]
-fn a_breakpoint_is_searched_with_a_fresh_hub_for_every_probe() {
+fn breakpoint_search_uses_a_fresh_hub_per_probe() {
     let directory = tempfile::tempdir().unwrap();
     let search = "[breakpoint]\nstart_per_s = 20\nprobes_max = 2\n[targets]\nlost = 0\n";
     let contents = format!("test = \"breakpoint\"\n{SMALL}{search}");
@@ -402,12 +402,12 @@ fn a_breakpoint_is_searched_with_a_fresh_hub_for_every_probe() {
     }
 }
 
-/// A search among rates, none of which meets the targets.
+/// A search among rates that all miss the targets.
 const HOPELESS: &str =
     "[breakpoint]\nstart_per_s = 20\nprobes_max = 2\n[targets]\nthroughput_per_s = 100000\n";
 
 #[test]
-fn a_search_that_finds_no_rate_fails_and_what_needs_the_rate_is_skipped() {
+fn search_without_rate_fails_and_skips_dependent_runs() {
     let directory = tempfile::tempdir().unwrap();
     write(directory.path(), "search.toml", &format!("test = \"breakpoint\"\n{SMALL}{HOPELESS}"));
     let part = SMALL.replace("users = 2", "shape = \"open\"\nrate_per_s = 20\npercent_of_breakpoint = 200");
@@ -428,7 +428,7 @@ fn a_search_that_finds_no_rate_fails_and_what_needs_the_rate_is_skipped() {
 }
 
 #[test]
-fn a_soak_whose_figures_do_not_count_fails_and_says_why() {
+fn soak_with_invalid_figures_fails_with_the_reason() {
     let directory = tempfile::tempdir().unwrap();
     // More than one operation is in flight, which is not allowed here.
     let load = "shape = \"open\"\nrate_per_s = 20000\noutstanding_max = 1";
@@ -450,7 +450,7 @@ fn a_soak_whose_figures_do_not_count_fails_and_says_why() {
 }
 
 #[test]
-fn what_a_running_hub_is_not_asked_is_told_with_the_reason() {
+fn options_unsuitable_for_a_running_hub_are_rejected() {
     let directory = tempfile::tempdir().unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let binary = Path::new(env!("CARGO_BIN_EXE_upesi"));
@@ -478,7 +478,7 @@ fn what_a_running_hub_is_not_asked_is_told_with_the_reason() {
 }
 
 #[test]
-fn mistakes_are_named_with_their_line_and_nothing_is_started() {
+fn mistakes_are_reported_with_their_lines_before_any_start() {
     let directory = tempfile::tempdir().unwrap();
     let wrong = write(directory.path(), "wrong.toml", &SMALL.replace("users = 2", "users = 0\nuser = 2"));
     let (stdout, stderr) = ended(64, &["lab", "run", &wrong]);
@@ -501,7 +501,7 @@ fn mistakes_are_named_with_their_line_and_nothing_is_started() {
 }
 
 #[test]
-fn what_is_built_in_is_listed_and_can_be_copied() {
+fn built_in_scenarios_are_listed_and_can_be_copied() {
     let (list, _) = ended(0, &["lab", "list"]);
     let scenarios: Value = serde_json::from_str(&ended(0, &["lab", "list", "--json"]).0).unwrap();
     assert!(scenarios.as_array().unwrap().len() > 30 && list.contains("transfers-skewed"));
@@ -515,7 +515,7 @@ fn what_is_built_in_is_listed_and_can_be_copied() {
 }
 
 #[test]
-fn a_run_is_secured_and_its_baselines_with_it() {
+fn secured_run_has_secured_baselines() {
     let directory = tempfile::tempdir().unwrap();
     let file = write(directory.path(), "small.toml", SMALL);
     let out = directory.path().join("out");

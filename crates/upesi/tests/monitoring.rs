@@ -148,7 +148,7 @@ fn rules(file: &str) -> Vec<(String, String)> {
 }
 
 #[test]
-fn names_are_found_in_expressions() {
+fn metrics_finds_names_in_expressions() {
     for (expression, expected) in [
         ("up{job=\"upesi\"} == 0", vec!["up"]),
         ("sum by (a_b, le) (rate(c_d{e_f=~\"$g_h\"}[$__rate_interval])) > 0", vec!["c_d"]),
@@ -162,7 +162,7 @@ fn names_are_found_in_expressions() {
 
 /// A hub with DFSPs, so that lanes and positions exist, has every metric that a rule or a dashboard uses.
 #[test]
-fn what_is_asked_for_is_there() {
+fn metrics_in_rules_and_dashboards_exist() {
     let scene = Scene::new(&[]);
     // Positions are updated once a second.
     let scrape = || scene.world.admin("GET", "/metrics", "");
@@ -216,7 +216,7 @@ fn what_is_asked_for_is_there() {
 }
 
 #[test]
-fn grafana_reads_what_the_sources_say() {
+fn grafana_files_match_their_sources() {
     for (name, dashboard) in dashboards() {
         let json = dashboard.to_json();
         let panels = json["panels"].as_array().unwrap();
@@ -241,7 +241,7 @@ fn grafana_reads_what_the_sources_say() {
 }
 
 #[test]
-fn every_alert_can_be_looked_up_and_is_tested_both_ways() {
+fn every_alert_has_a_runbook_section_and_two_tests() {
     let alerts: Vec<String> =
         rules("monitoring/rules/alerts.yml").into_iter().map(|(name, _)| name).collect();
     let runbook = read("docs/runbook.md");
@@ -284,7 +284,7 @@ fn while_busy<T>(act: impl FnOnce() -> T) -> T {
 
 /// Profiles are available if profiling is on, and not available if the setting turns it off.
 #[test]
-fn profiles_are_given_where_they_are_allowed() {
+fn profiles_are_served_if_allowed() {
     let scene = Scene::new(&[]);
     let get = |path: &str| {
         let answer = scene.world.admin("GET", path, "");
@@ -324,7 +324,7 @@ fn promtool(directory: &str, arguments: &[&str]) {
 }
 
 #[test]
-fn prometheus_understands_the_rules_and_alerts_fire_when_they_should() {
+fn promtool_accepts_the_rules_and_their_tests_pass() {
     promtool(".", &["check", "config", "prometheus.yml"]);
     promtool("rules/tests", &["test", "rules", "alerts.yml"]);
 }
@@ -512,7 +512,7 @@ fn steps(panel: &Table) -> Vec<Value> {
             _ if index == 0 => Value::Null,
             toml::Value::Integer(number) => (*number).into(),
             toml::Value::Float(number) => (*number).into(),
-            other => panic!("{other} is no threshold"),
+            other => panic!("{other} is not a threshold"),
         };
         json!({ "color": pair[1].as_str().unwrap(), "value": value })
     };

@@ -224,7 +224,7 @@ impl Scheme {
 }
 
 #[test]
-fn an_operators_day_on_a_secured_hub() {
+fn operators_day_on_a_secured_hub() {
     let scheme = Scheme::open();
     contexts_are_saved_and_chosen(&scheme);
     faults_are_named_at_once(&scheme);
@@ -357,7 +357,7 @@ fn payments_are_found_and_told(scheme: &Scheme) {
         "greenbank pays 0.25 KES to bluewallet: COMMITTED since ",
         "; no action is needed; bluewallet got POST /transfers by ",
         "; greenbank got PUT /transfers/{ID} by ",
-        "; settlement window 1 is OPEN, in no settlement yet.\n",
+        "; settlement window 1 is OPEN, not in a settlement yet.\n",
     ] {
         assert!(told.contains(part), "{part}: {told}");
     }
@@ -369,7 +369,7 @@ fn payments_are_found_and_told(scheme: &Scheme) {
         (&true.into(), &1.into())
     );
     let unknown = scheme.refused(&["transfer", "show", "00000000-0000-4000-8000-000000000000"], 1);
-    assert!(unknown.contains("There is no transfer"), "{unknown}");
+    assert!(unknown.contains("Transfer 00000000-0000-4000-8000-000000000000 does not exist"), "{unknown}");
 }
 
 /// Response times are counted since the last start, and only bluewallet has received requests.
@@ -486,7 +486,7 @@ fn undelivered_callbacks_are_sent_again(scheme: &Scheme) {
     let nowhere = "https://127.0.0.1:1/transfers";
     scheme.shown(&[&["dfsp", "move", "greenbank", nowhere, "--from", url][..], &reason].concat());
     std::thread::scope(|threads| {
-        // It is answered when the callback finally arrives.
+        // The payment is answered when the callback finally arrives.
         threads.spawn(|| scheme.pay("2"));
         scheme.until("parked", || !scheme.shown(&["callback", "list", "--state", "parked"]).is_empty());
         let parked = scheme.shown_json(&["callback", "list", "--dfsp", "greenbank"]);
@@ -771,7 +771,7 @@ fn reconcile_by_two(scheme: &Scheme, settlement: &str, [greenbank, bluewallet]: 
 
 /// The day of `docs/settlement.md` by a maker and a checker, a new DFSP, and a milder policy.
 #[test]
-fn two_people_settle_a_day_by_four_approvals() {
+fn two_operators_settle_a_day_by_four_approvals() {
     let mut scheme = Scheme::open();
     let base = scheme.base().replace("greenbank", "{name}");
     let file = fs::read_to_string(scheme.file("trial/scheme.toml")).unwrap();

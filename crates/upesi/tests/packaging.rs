@@ -63,7 +63,7 @@ fn settings_of(serve: &[&str]) -> String {
 }
 
 #[test]
-fn the_unit_starts_what_the_binary_takes() {
+fn unit_starts_the_binary_with_valid_arguments() {
     let command = one("ExecStart");
     let words: Vec<&str> = command.split(' ').collect();
     assert_eq!(words[0], INSTALLED);
@@ -101,7 +101,7 @@ fn started(arguments: &[&str]) -> (Option<i32>, String) {
 
 /// A first installation by docs/install.md, and a later start with the directory of a volume that is not mounted.
 #[test]
-fn what_is_packaged_starts_on_a_ledger_that_init_made() {
+fn packaged_settings_start_on_an_initialised_ledger() {
     let directory = tempfile::tempdir().unwrap();
     let at = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
     let here = |text: &str, data: &str| {
@@ -131,7 +131,7 @@ fn what_is_packaged_starts_on_a_ledger_that_init_made() {
 }
 
 #[test]
-fn the_unit_has_the_limits_and_the_restarts_that_the_hub_needs() {
+fn unit_has_suitable_limits_and_restarts() {
     let settings = load(&Sources::default()).unwrap().settings;
     let files: u64 = one("LimitNOFILE").parse().unwrap();
     assert!(files >= 2 * settings.fspiop.connections_max, "{files} files");
@@ -152,7 +152,7 @@ fn the_unit_has_the_limits_and_the_restarts_that_the_hub_needs() {
 
 /// The settings of a node fit its unit and the compose file's brokers.
 #[test]
-fn the_settings_of_a_node_of_a_cluster_are_taken() {
+fn packaged_settings_of_a_node_are_valid() {
     let file = root().join("packaging/cluster/upesi.toml");
     let settings = settings_of(&["serve", "--config", file.to_str().unwrap()]);
     let state = format!("dir = \"/var/lib/{}\"", one("StateDirectory"));
@@ -183,7 +183,7 @@ fn the_settings_of_a_node_of_a_cluster_are_taken() {
 /// The brokers of the compose file have the settings of the machines' brokers. The image uses `KAFKA_NODE_ID` for
 /// `node.id`.
 #[test]
-fn the_compose_file_sets_brokers_as_their_file_does() {
+fn compose_file_matches_the_settings_of_brokers() {
     // Settings of each single broker, and the data directory of the image.
     let apart = ["node.id", "advertised.listeners", "log.dirs"];
     let text = read("packaging/cluster/compose.yaml");
@@ -205,8 +205,8 @@ fn the_compose_file_sets_brokers_as_their_file_does() {
 }
 
 #[test]
-fn systemd_finds_nothing_wrong_with_the_units() {
-    // At the installation paths there is no file yet.
+fn systemd_accepts_the_units() {
+    // The binary is not installed at its path yet.
     verify("upesi.service", &read("packaging/upesi.service").replace(INSTALLED, BINARY));
     let kafka = "/opt/kafka/bin/kafka-server-start.sh";
     verify("kafka.service", &read("packaging/cluster/kafka.service").replace(kafka, BINARY));
@@ -231,7 +231,7 @@ fn instructions() -> Vec<String> {
 }
 
 #[test]
-fn the_container_file_copies_what_a_build_reads() {
+fn container_file_copies_all_sources_of_a_build() {
     let lines = instructions();
     let copied: Vec<&str> = lines
         .iter()
@@ -259,7 +259,7 @@ fn the_container_file_copies_what_a_build_reads() {
 }
 
 #[test]
-fn the_container_starts_what_the_binary_takes_as_nobody_special() {
+fn container_starts_the_binary_without_privileges() {
     let lines = instructions();
     let find = |name: &str| {
         let found = lines.iter().filter_map(|line| line.strip_prefix(name)).next_back();
@@ -279,7 +279,7 @@ fn the_container_starts_what_the_binary_takes_as_nobody_special() {
 }
 
 #[test]
-fn the_health_check_of_the_container_asks_a_hub_as_it_should() {
+fn health_check_of_the_container_queries_the_hub() {
     let lines = instructions();
     let check = lines.iter().find_map(|line| line.strip_prefix("HEALTHCHECK ")).unwrap();
     let (_, check) = check.split_once("CMD ").unwrap();

@@ -2,10 +2,10 @@
 //! archive and store has made durable is undone. The next start has all acknowledged transfers.
 //!
 //! Moments and losses are drawn from a seed, which is printed. `UPESI_POWER_SEED` repeats a run's choices,
-//! `UPESI_POWER_LIVES` sets the number of lives of each hub, and `UPESI_CRASH_BINARY` selects another binary than that
-//! of this build. The choices repeat, but the interleaving of processes does not.
+//! `UPESI_POWER_LIVES` sets the number of lives of each hub, and `UPESI_CRASH_BINARY` selects another binary than this
+//! build's. The choices repeat, but the interleaving of processes does not.
 
-#![allow(clippy::print_stdout, reason = "the seed is for whoever reads the test's output")]
+#![allow(clippy::print_stdout, reason = "readers of the test's output need the seed")]
 
 mod support_crash;
 mod support_power;
@@ -149,7 +149,7 @@ enum Kind {
     Leaving,
 }
 
-/// Lives under load, each of which ends with a kill and usually a power loss. If transfers are removed, days pass.
+/// Lives under load. Each life ends with a kill and usually a power loss. If transfers are removed, days pass.
 fn live(
     repeat: &Repeat,
     (world, load): (&mut World, &Load),
@@ -271,18 +271,18 @@ fn run(settings: &[&'static str], kind: Kind) {
 }
 
 #[test]
-fn nothing_acknowledged_is_lost_with_the_power() {
+fn power_loss_loses_no_acknowledged_transfer() {
     run(&[], Kind::Whole);
 }
 
 #[test]
-fn nothing_acknowledged_is_lost_where_the_archive_is_the_only_copy() {
+fn power_loss_loses_nothing_that_is_only_in_the_archive() {
     run(&["data.keep_segments=needed"], Kind::ArchiveAlone);
 }
 
 /// Days pass between the lives. Old transfers are exported and removed.
 #[test]
-fn nothing_is_lost_and_nothing_comes_back_where_transfers_leave() {
+fn power_loss_with_retention_loses_and_restores_nothing() {
     run(&[], Kind::Leaving);
 }
 
@@ -304,7 +304,7 @@ fn lost_by_a_hub(settings: &[&'static str]) -> Option<usize> {
 
 /// The check can fail: the same power loss detects a hub that acknowledges transfers without a sync.
 #[test]
-fn a_hub_that_does_not_sync_is_found_out() {
+fn hub_without_sync_is_detected() {
     let Some(lost) = lost_by_a_hub(&["engine.durable=false"]) else { return };
     assert!(lost > 0, "nothing is lost by a hub that does not sync");
     assert_eq!(lost_by_a_hub(&[]), Some(0));

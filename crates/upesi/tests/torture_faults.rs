@@ -127,7 +127,7 @@ const FATAL: &[Fault] = &[
 
 #[test]
 #[allow(clippy::print_stdout, reason = "a failure must say which fault it was")]
-fn the_first_error_of_the_disk_is_the_end_and_loses_nothing() {
+fn first_disk_error_ends_the_hub_and_loses_nothing() {
     let Some(scene) = Scene::new(11) else { return };
     for fault in FATAL {
         println!("{fault:?}");
@@ -146,7 +146,7 @@ fn the_first_error_of_the_disk_is_the_end_and_loses_nothing() {
 
 /// The check can fail: if syncs lose data without an error, transfers that were answered with 202 are missing.
 #[test]
-fn a_disk_that_lies_about_its_syncs_is_found_out() {
+fn false_success_of_a_sync_is_detected() {
     let Some(mut scene) = Scene::new(17) else { return };
     // Nothing reads the journal meanwhile and could detect the loss.
     scene.world.settings = vec!["data.snapshot_every_records=1000000"];
@@ -156,7 +156,7 @@ fn a_disk_that_lies_about_its_syncs_is_found_out() {
     let accepted = scene.load.accepted();
     hub.kill();
     assert!(scene.shim.met() > 0, "no call met it");
-    // A journal whose segments are no longer consecutive cannot be read, which also detects the loss.
+    // A journal with a gap between its segments cannot be read, which also detects the loss.
     let known = std::panic::catch_unwind(|| verdict::outcomes(&scene.world.data)).unwrap_or_default();
     let lost = accepted.iter().filter(|transfer| !known.contains_key(&transfer.id)).count();
     assert!(lost > 0, "of {} accepted transfers none is missing", accepted.len());
@@ -190,10 +190,10 @@ fn is_registered(scene: &Scene, number: &str) -> bool {
     String::from_utf8_lossy(&found).contains("dfsp-1")
 }
 
-/// The store's journal cannot be synced: registrations are no longer accepted, registered parties are found, and
+/// The store's journal cannot be synced: the hub stops accepting registrations, registered parties are found, and
 /// payments continue.
 #[test]
-fn a_store_that_cannot_sync_takes_no_more_parties_and_payments_go_on() {
+fn store_without_sync_rejects_parties_and_payments_continue() {
     let Some(mut scene) = Scene::new(16) else { return };
     let hub = scene.start(Fault { path: "/data/store/", ..journal("fdatasync", 1, INPUT_OUTPUT) }.losing());
     register(&scene, "25471000001");
@@ -222,9 +222,9 @@ fn a_store_that_cannot_sync_takes_no_more_parties_and_payments_go_on() {
     scene.judge_running(hub);
 }
 
-/// There is no space for the archive and the snapshots, but for the journal: payments continue.
+/// The archive and the snapshots have no space, but the journal has some: payments continue.
 #[test]
-fn without_room_for_snapshots_the_hub_goes_on() {
+fn hub_without_space_for_snapshots_continues() {
     let Some(mut scene) = Scene::new(13) else { return };
     let fault = Fault { path: "/data/snapshots/", ..journal("pwrite64", 1, NO_SPACE) };
     let mut hub = scene.start(fault);
@@ -239,7 +239,7 @@ fn without_room_for_snapshots_the_hub_goes_on() {
 
 /// No segment can be allocated: the hub rejects changes, and continues by itself when there is space.
 #[test]
-fn without_room_for_a_segment_the_hub_refuses_and_goes_on() {
+fn hub_without_space_for_a_segment_rejects_and_recovers() {
     let Some(mut scene) = Scene::new(15) else { return };
     let hub = scene.start(journal("fallocate", 1, NO_SPACE));
     scene.shim.arm();
@@ -253,7 +253,7 @@ fn without_room_for_a_segment_the_hub_refuses_and_goes_on() {
 
 /// The process is paused while its DFSPs continue to send, and transfers expire meanwhile.
 #[test]
-fn a_process_that_stood_still_goes_on() {
+fn paused_process_continues() {
     let directory = TempDir::new().unwrap();
     let mut scene = still(directory.path());
     for _ in 0..2 {

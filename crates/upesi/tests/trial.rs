@@ -63,12 +63,12 @@ fn example_scheme_can_pay() {
     assert!(told.ends_with("\n`upesi sim register` registers a party\n"), "{told}");
     let nobody = upesi(&["sim", "pay", "dfsp-9", PARTY, "12.5", "KES"]).args(reach).output().unwrap();
     let told = String::from_utf8(nobody.stderr).unwrap();
-    assert_eq!(told, format!("upesi: there is no simulated DFSP dfsp-9 at {url}\n"));
+    assert_eq!(told, format!("upesi: {url} has no simulated DFSP dfsp-9\n"));
     pay(&reach, "dfsp-1", "dfsp-2");
 }
 
 #[test]
-fn three_commands_make_a_secured_hub_and_two_dfsps() {
+fn three_commands_create_a_secured_hub_and_two_dfsps() {
     let directory = tempfile::tempdir().unwrap();
     let (dir, data) = (directory.path().join("trial"), directory.path().join("data"));
     let made = upesi(&["pki", "trial", "--dir", text(&dir), "greenbank", "bluewallet"]).output().unwrap();

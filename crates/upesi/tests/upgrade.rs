@@ -20,7 +20,7 @@ fn run(arguments: &[&str], data: &Path) -> (Option<i32>, String) {
 }
 
 #[test]
-fn a_data_directory_of_format_1_is_refused_and_stays_as_it_is() {
+fn data_directory_of_format_1_is_rejected_unchanged() {
     let directory = TempDir::new().unwrap();
     let data = directory.path().join("data");
     let files = packed::decode(FIXTURE);

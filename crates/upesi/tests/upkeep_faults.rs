@@ -210,7 +210,7 @@ fn transfers_stay_until_their_export_is_durable() {
     let export = scene.path("kept/export");
     let world = World { log: Some(scene.path("hub.log")), ..World::new(&scene.data) };
     let archive = scene.data.join("archive");
-    // They are old enough, and stay until their window is settled.
+    // The transfers are old enough to be removed, but stay until their window is settled.
     let mut hub = Hub::spawn(keeping(&world, &export), world.log.clone());
     hub.serves();
     assert!(says(&mut hub, "old transfers are retained"));
@@ -263,7 +263,7 @@ const BACKUP_FAULTS: &[(Fault, Exit)] = &[
 
 #[test]
 #[allow(clippy::print_stdout, reason = "a failure must say which fault it was")]
-fn a_backup_that_failed_is_none_and_the_next_one_is_whole() {
+fn failed_backup_is_unusable_and_the_next_one_complete() {
     let Some(scene) = Scene::new() else { return };
     let source = scene.source();
     for (number, (fault, exit)) in BACKUP_FAULTS.iter().enumerate() {
@@ -290,9 +290,9 @@ fn a_backup_that_failed_is_none_and_the_next_one_is_whole() {
     }
 }
 
-/// The last sync makes the manifest's name durable. The test finds it by bisection.
+/// The last sync makes the manifest's name durable. The test finds this sync by bisection.
 #[test]
-fn a_backup_of_which_any_sync_failed_is_none() {
+fn backup_with_a_failed_sync_is_unusable() {
     const MORE_THAN_THERE_ARE: u64 = 256;
     let Some(scene) = Scene::new() else { return };
     let (mut met, mut unmet) = (0, MORE_THAN_THERE_ARE);
@@ -321,7 +321,7 @@ const RESTORE_FAULTS: &[(Fault, Exit)] = &[
 
 #[test]
 #[allow(clippy::print_stdout, reason = "a failure must say which fault it was")]
-fn a_restore_that_failed_leaves_no_data_and_the_next_one_does() {
+fn failed_restore_leaves_no_data_and_can_be_repeated() {
     let Some(scene) = Scene::new() else { return };
     let copy = scene.path("copy");
     scene.back_up_well(&copy);

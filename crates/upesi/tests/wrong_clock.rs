@@ -17,7 +17,7 @@ use self::support_crash::compile;
 use self::support_crash::scene::World;
 
 const HOUR_S: i64 = 3_600;
-/// Longer than the interval in which the clocks are compared.
+/// Longer than the interval between two comparisons of the clocks.
 const SECOND_MS: i64 = 1_000;
 
 /// `/clock` of the admin API, when the jump is as expected.
@@ -47,7 +47,7 @@ async fn clock_health(admin: &AdminClient) -> String {
 }
 
 #[test]
-fn a_clock_that_is_set_an_hour_off_is_reported_and_stops_no_payment() {
+fn clock_an_hour_off_is_reported_and_stops_no_payment() {
     let directory = TempDir::new().unwrap();
     let Some(library) = compile(directory.path(), "clock", include_str!("support_crash/clock.c")) else {
         return;
@@ -81,7 +81,7 @@ fn a_clock_that_is_set_an_hour_off_is_reported_and_stops_no_payment() {
         // The metric of the alert UpesiClockJumped. It is updated with a delay.
         let begun = Instant::now();
         while !is_near(&block_on(metric(&admin, "upesi_clock_jump_seconds")), ahead_s) {
-            assert!(begun.elapsed() < PATIENCE, "no metric tells of {ahead_s} s");
+            assert!(begun.elapsed() < PATIENCE, "no metric shows {ahead_s} s");
         }
         load.wait_for_accepted(200);
         set_clock(0);

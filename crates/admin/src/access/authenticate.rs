@@ -30,20 +30,20 @@ const REASON_HEADER: &str = "upesi-reason";
 const REASON_BYTES_MAX: usize = 512;
 /// Name in the audit trail of the user of a `upesi admin bootstrap` token, and its way of authentication.
 pub(crate) const BOOTSTRAP: &str = "bootstrap";
-/// The same for a token of `upesi admin break-glass`.
+/// Name and way of authentication of a `upesi admin break-glass` token.
 const BREAK_GLASS: &str = "break-glass";
 
 /// Rate limit of wrong credentials per address; further ones are delayed, then rejected.
 const WRONG_CREDENTIALS: PaceLimits = PaceLimits { rate: 2, burst: 20, wait_max: Duration::from_secs(2) };
 
-/// Error if a program tries to approve.
+/// The error for a program that tries to approve.
 const ONLY_PEOPLE: CannotApprove = CannotApprove {
     name: ErrorName::ApproverNotUser,
-    text: "Only people approve here: log in (upesi admin login)",
+    text: "Only users may approve: log in (upesi admin login)",
 };
 const CODE_IS_OLD: CannotApprove = CannotApprove {
     name: ErrorName::ApproverLoginOld,
-    text: "Approving needs a code of the last 5 minutes: upesi admin login --renew",
+    text: "Approving needs a code from the last 5 minutes: upesi admin login --renew",
 };
 
 /// Authentication of the admin port's callers. Cheap to clone.
@@ -69,7 +69,7 @@ pub struct AccessOptions {
 
 #[derive(Debug)]
 struct Inner {
-    /// `None` if there is no authentication and every caller may do everything.
+    /// `None` if the port has no authentication and every caller may do everything.
     required: Option<AccessOptions>,
     wrong: Pace,
     refusals: Refusals,
@@ -126,8 +126,8 @@ impl Access {
         self.0.rejected.count(kind);
     }
 
-    /// Whether a caller needs no approval, whatever the policy. Write access to the data directory already gives
-    /// control of the hub.
+    /// Whether a caller needs no approval, whatever the policy: a user who can write to the data directory controls the
+    /// hub anyway.
     pub(crate) fn acts_alone(&self, caller: &Caller) -> bool {
         self.0.required.as_ref().is_none_or(|options| !options.is_by_two)
             || &*caller.known_by == BOOTSTRAP
@@ -341,7 +341,7 @@ impl Access {
         };
         let more = match passed_over {
             0 => String::new(),
-            count => format!(" ({count} refusals before it were not recorded)"),
+            count => format!(" ({count} earlier rejections were not recorded)"),
         };
         if !self.keep(engine, by, object, &format!("{why}{more}")).await {
             self.0.refusals.lose(whose, passed_over + 1, Instant::now());
@@ -400,7 +400,7 @@ async fn vouched(
     if let Some(dfsp) = participant
         && !engine.read(move |ledger| ledger.participant_named(&dfsp).is_some()).await?
     {
-        return Ok(Err(format!("the token is of a DFSP that does not exist, {dfsp}")));
+        return Ok(Err(format!("the token names a DFSP that does not exist, {dfsp}")));
     }
     let caller = Caller::new(&name, "oidc", address, Rights::Roles(roles));
     Ok(Ok(Caller { participant, cannot_approve, ..caller }))

@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_last_token_counts_and_only_for_a_while() {
+    fn bootstrap_token_is_valid_until_the_next_one_or_its_expiry() {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join(BOOTSTRAP_FILE);
         let first = Token::received(&make_bootstrap(directory.path()).unwrap()).unwrap();

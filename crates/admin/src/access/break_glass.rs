@@ -54,7 +54,7 @@ pub enum BreakGlassError {
         /// Error of the system.
         source: io::Error,
     },
-    /// There is no code, it is another one, or it was already used.
+    /// The code is wrong or was already used, or no code exists.
     #[error("this code is not valid: it was used, or another code has been sealed")]
     Code,
 }
@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_code_opens_one_token_for_an_hour() {
+    fn code_opens_one_token_for_an_hour() {
         let directory = tempfile::tempdir().unwrap();
         let (data, file) = (directory.path(), directory.path().join(BREAK_GLASS_FILE));
         let none = open_break_glass(data, &Token::break_glass().unwrap().reveal());
@@ -134,7 +134,7 @@ mod tests {
         let token = Token::received(&open_break_glass(data, &format!("{code}\n")).unwrap()).unwrap();
         assert!(is_break_glass_open(&file) && is_token_of(&file, &token));
         assert!(!is_token_of(&file, &Token::random().unwrap()));
-        // It is already used.
+        // The code is used up.
         assert!(matches!(open_break_glass(data, &code), Err(BreakGlassError::Code)));
         assert!(is_token_of(&file, &token));
         seal_break_glass(data).unwrap();
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn the_hour_ends_and_a_wrong_clock_makes_no_longer_one() {
+    fn token_expires_after_an_hour_even_with_a_wrong_clock() {
         let is_good = |until_s: u64| opened(&format!("open ab {until_s}\n"), 10_000).is_some();
         let found = [9_999, 10_000, 10_001, 13_600, 13_601].map(is_good);
         assert_eq!(found, [false, false, true, true, false]);

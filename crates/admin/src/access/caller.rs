@@ -102,7 +102,7 @@ impl Caller {
         Err(forbidden(ErrorName::PermissionMissing, &detail))
     }
 
-    /// Its rights to change the ledger.
+    /// The caller's rights to change the ledger.
     pub(crate) fn authority(&self, is_alone: bool) -> Authority {
         let actions = AdminAction::ALL.iter().copied().filter(|action| self.may(permission_of(*action)));
         Authority { actions: actions.collect(), is_alone, is_emergency: self.rights == Rights::Emergency }
@@ -140,7 +140,7 @@ impl Caller {
 
 /// Error 401. It never reveals which part of a credential was wrong.
 pub(crate) fn unauthenticated() -> ApiError {
-    let error = ApiError::new(ErrorName::Unauthenticated, "Say who you are: Authorization: Bearer TOKEN");
+    let error = ApiError::new(ErrorName::Unauthenticated, "A token is required: Authorization: Bearer TOKEN");
     ApiError { status: StatusCode::UNAUTHORIZED, ..error }
 }
 

@@ -50,7 +50,7 @@ impl Issuer {
         self.config.label
     }
 
-    /// Its keys and tokens.
+    /// The provider's keys and tokens.
     pub const fn provider(&self) -> &Provider {
         &self.provider
     }
@@ -133,7 +133,7 @@ fn cannot_approve(
     if approvers_are_people && (at.is_none() || methods.iter().all(|method| method.is_empty())) {
         return Some(CannotApprove {
             name: ErrorName::ApproverNotUser,
-            text: "Only people approve here: the token lacks auth_time or amr of a log-in",
+            text: "Only users may approve: the token has no auth_time or amr of a login",
         });
     }
     if let Some(age_s) = config.approval_age_s {
@@ -141,7 +141,7 @@ fn cannot_approve(
         if !at.is_some_and(is_recent) {
             return Some(CannotApprove {
                 name: ErrorName::ApproverLoginOld,
-                text: "Log in again: approving needs a recent log-in",
+                text: "Log in again: approving needs a recent login",
             });
         }
     }

@@ -37,7 +37,7 @@ permissions! {
     EndpointSet "endpoint.set";
     BindingAdd "binding.add";
     BindingRemove "binding.remove";
-    /// A key by which a participant signs.
+    /// Public keys for participants' signatures.
     JwsAdd "jws.add";
     JwsRevoke "jws.revoke";
     /// Block certificates, keys and participants, or lift a block.
@@ -239,7 +239,7 @@ mod tests {
 
     /// The audit trail and the policy use the same names of actions as the roles.
     #[test]
-    fn a_permission_has_the_name_of_its_action() {
+    fn permission_has_the_name_of_its_action() {
         for action in AdminAction::ALL {
             assert_eq!(permission_of(*action).name(), action.name());
         }
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn every_permission_is_of_some_role() {
+    fn permission_belongs_to_at_least_one_role() {
         for permission in Permission::ALL {
             assert!(Role::ALL.iter().any(|role| of(*role).contains(permission)), "{}", permission.name());
         }
@@ -265,7 +265,7 @@ mod tests {
 
     /// Permissions separate what [`EXCLUSIONS`] separates by role.
     #[test]
-    fn no_role_moves_money_and_manages_operators_or_audits_and_changes() {
+    fn roles_separate_money_from_operators_and_audit_from_changes() {
         let moves = |permission: &Permission| {
             ["funds.", "limit.", "settlement."].iter().any(|area| permission.name().starts_with(area))
                 && !is_read(permission)
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn dfsps_and_monitors_only_read() {
+    fn roles_of_dfsps_and_monitors_only_read() {
         for role in [Role::DfspUser, Role::DfspMachine, Role::Monitor, Role::Viewer, Role::Auditor] {
             assert!(of(role).iter().all(is_read), "{role:?}");
         }

@@ -115,7 +115,7 @@ mod tests {
     const AMINA: Budgeted<'_> = Budgeted::Operator("amina");
 
     #[test]
-    fn a_burst_is_kept_then_one_per_interval() {
+    fn burst_of_rejections_is_recorded_then_one_per_interval() {
         for whose in [AMINA, Budgeted::Unauthenticated] {
             let start = Instant::now();
             let refusals = Refusals::new(start);
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn unauthenticated_clients_and_operators_have_budgets_of_their_own() {
+    fn unauthenticated_clients_and_operators_have_separate_budgets() {
         let start = Instant::now();
         let refusals = Refusals::new(start);
         let kept = |whose| (0..100).filter(|_| refusals.keep(whose, start).is_some()).count();
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn budgets_are_bounded_and_used_ones_stay() {
+    fn budgets_are_limited_and_used_ones_are_retained() {
         let start = Instant::now();
         let refusals = Refusals::new(start);
         let kept = |name: &str, at| refusals.keep(Budgeted::Operator(name), at).is_some();

@@ -1,4 +1,4 @@
-//! Tokens: 256 random bits, of which the hub stores only a digest; and files with such digests.
+//! Tokens: 256 random bits, stored only as a digest. And files with such digests.
 
 use std::fmt;
 use std::fs::{self, OpenOptions};
@@ -80,8 +80,8 @@ impl fmt::Debug for Token {
     }
 }
 
-// Files of the data directory with the digest of a secret. Write access to this directory already gives control of the
-// hub.
+// Files of the data directory with the digest of a secret. A user who can write to this directory controls the hub
+// anyway.
 
 /// Maximum size of such a file.
 const FILE_BYTES_MAX: u64 = 256;

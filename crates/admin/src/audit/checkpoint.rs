@@ -21,7 +21,7 @@ use upesi_types::{Timestamp, hex, unhex};
 const KEY_FILE_BYTES_MAX: u64 = 16 * 1024;
 /// Interval of checkpoints in the log, if there are new entries.
 const LOG_INTERVAL: Duration = Duration::from_secs(3_600);
-/// First words of a checkpoint; the number is that of its format.
+/// First words of a checkpoint: its name, and the version of its format.
 const WORDS: [&str; 2] = ["upesi-audit-checkpoint", "1"];
 /// Prefix of the key in an X.509 public key of Ed25519 (RFC 8410).
 const SPKI_PREFIX: [u8; 12] = [0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00];
@@ -41,10 +41,12 @@ pub enum AuditKeyError {
     #[error("{0} contains a private key that every user of this machine can read; run: chmod 600 {0}")]
     IsPublic(PathBuf),
     /// The file has no private key of this kind.
-    #[error("{0} has no private key of Ed25519; make one with: upesi pki audit-key NAME")]
+    #[error("{0} contains no Ed25519 private key; create one with: upesi pki audit-key NAME")]
     NoPrivateKey(PathBuf),
     /// The file has no public key of this kind.
-    #[error("{0} has no public key of Ed25519; it is beside the private key: upesi pki audit-key NAME")]
+    #[error(
+        "{0} contains no Ed25519 public key; upesi pki audit-key NAME creates it next to the private key"
+    )]
     NoPublicKey(PathBuf),
 }
 
@@ -126,7 +128,7 @@ pub struct Checkpoint {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CheckpointError {
     /// The text does not have the form of a checkpoint.
-    #[error("is no whole checkpoint")]
+    #[error("is not a complete checkpoint")]
     Malformed,
     /// Another key signed it, or it was changed.
     #[error("is not signed by this key, or was changed")]
@@ -216,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_checkpoint_is_read_as_it_prints_and_every_part_is_signed() {
+    fn checkpoint_round_trips_and_every_part_is_signed() {
         let (key, public) = key();
         let made = key.sign(12, Timestamp::from_ms(1_932_811_200_000), [0xab; 32]);
         let text = made.to_string();
@@ -241,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_that_everybody_may_read_and_other_files_are_refused() {
+    fn key_file_that_is_public_or_invalid_is_rejected() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("key.pem");
         assert!(matches!(AuditKey::load(&path), Err(AuditKeyError::Read { .. })));

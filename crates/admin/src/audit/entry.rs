@@ -81,9 +81,10 @@ impl ExportedEntry {
     pub fn parse(line: &str) -> Result<Self, String> {
         let row: AuditEntryView = serde_json::from_str(line).map_err(|error| error.to_string())?;
         if i64::from(row.nanoseconds) >= NS_PER_MS {
-            return Err("\"nanoseconds\" are more than a millisecond".to_owned());
+            return Err("\"nanoseconds\" exceed a millisecond".to_owned());
         }
-        let digest = |name: &str, text: &str| unhex(text).ok_or_else(|| format!("\"{name}\" is no digest"));
+        let digest =
+            |name: &str, text: &str| unhex(text).ok_or_else(|| format!("\"{name}\" is not a digest"));
         let entry = AuditEntry {
             number: row.number,
             at: Timestamp::from_ns(row.at.0.as_ns() + i64::from(row.nanoseconds)),
@@ -102,7 +103,7 @@ impl ExportedEntry {
             chain: digest("chain", &row.chain)?,
         };
         if Outcome::of(&entry) != row.outcome {
-            return Err("\"outcome\" is not what \"refused\" says".to_owned());
+            return Err("\"outcome\" contradicts \"refused\"".to_owned());
         }
         Ok(Self { record: row.record, effects: digest("effects", &row.effects)?, entry })
     }
@@ -146,7 +147,7 @@ impl Serialize for Outcome {
 impl<'de> Deserialize<'de> for Outcome {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
-        Self::parse(&text).ok_or_else(|| de::Error::custom(format_args!("{text:?} is no outcome")))
+        Self::parse(&text).ok_or_else(|| de::Error::custom(format_args!("{text:?} is not an outcome")))
     }
 }
 
@@ -212,7 +213,7 @@ mod tests {
 
     /// A written line can be read back. A line that could be read in two ways is rejected.
     #[test]
-    fn a_line_is_read_as_it_was_written_or_not_at_all() {
+    fn line_round_trips_and_ambiguous_lines_are_rejected() {
         let events = [Event::FinishedRemoved { to_seq: 4 }];
         let one = AuditEntry { at: Timestamp::from_ns(1_925_000_000_123_456_789), ..entry() };
         let line = serde_json::to_string(&AuditEntryView::of(7, &one, &events)).unwrap();
@@ -234,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn every_part_of_a_filter_counts() {
+    fn filter_requires_all_conditions() {
         let met = |change: fn(&mut EntryFilter)| {
             let mut filter = EntryFilter::default();
             change(&mut filter);

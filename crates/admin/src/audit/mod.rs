@@ -54,7 +54,6 @@ impl AuditPort {
     }
 }
 
-/// A page.
 #[derive(Serialize)]
 struct Page {
     entries: Vec<AuditEntryView>,
@@ -97,7 +96,7 @@ pub(crate) async fn list(
         Some(_) => return Err(ApiError::malformed("\"cursor\" must be the \"next\" of a page")),
     };
     let Some(permit) = audit.reader() else {
-        return Err(ApiError::new(ErrorName::Busy, "Others are reading the audit trail: try again"));
+        return Err(ApiError::new(ErrorName::Busy, "Other clients are reading the audit trail: try again"));
     };
     let engine = call.engine.clone();
     let last = call.ask(upesi_ledger::Ledger::last_seq).await?;
@@ -192,7 +191,7 @@ struct CheckpointView {
 /// Signs the current end of the trail.
 pub(crate) async fn checkpoint(call: Call, State(audit): State<AuditPort>) -> Result<Response, ApiError> {
     let Some(key) = audit.key.clone() else {
-        let detail = "This hub signs no checkpoints: admin.audit_key_file is not set";
+        let detail = "This hub does not sign checkpoints: admin.audit_key_file is not set";
         return Err(ApiError::new(ErrorName::CheckpointsOff, detail));
     };
     let made = sign_end(&call.engine, &key).await?;

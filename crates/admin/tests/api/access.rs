@@ -33,7 +33,7 @@ fn example(operation: &Operation) -> (String, &'static str) {
 }
 
 #[tokio::test]
-async fn callers_without_a_right_credential_reach_only_what_is_open() {
+async fn callers_without_valid_credential_reach_only_open_operations() {
     let (hub, admin) = with_admin().await;
     let other = Hub::start();
     let stranger = make_bootstrap(other.directory.path()).unwrap();
@@ -66,7 +66,7 @@ async fn callers_without_a_right_credential_reach_only_what_is_open() {
         }
     }
     assert!(refused > 70, "{refused}");
-    // The only records are those of rejections: a limited number, for wrong credentials.
+    // Only some of the rejections of wrong credentials are recorded, and no other records are written.
     let (seq, kept) = (last_seq(&hub).await, trail(&hub).await);
     assert!(seq - before <= 40, "{before} {seq} {kept}");
     assert_eq!(expect(&hub, &admin, "GET", "/self", "", 200).await["operator"], "iam");
@@ -74,7 +74,7 @@ async fn callers_without_a_right_credential_reach_only_what_is_open() {
 
 /// Each role × each operation: rejected if the role has none of the operation's permissions, otherwise not.
 #[tokio::test]
-async fn every_role_does_its_own_operations_and_no_others() {
+async fn role_permits_exactly_its_operations() {
     let (hub, admin) = with_admin().await;
     let mut counts = [0, 0];
     for role in Role::ALL.into_iter().filter(|role| !role.is_of_dfsp()) {
@@ -98,9 +98,9 @@ async fn every_role_does_its_own_operations_and_no_others() {
     assert!(counts.iter().all(|count| *count > 100), "{counts:?}");
 }
 
-/// An operation with several permissions checks the one that the request needs.
+/// If an operation has several permissions, the request decides which one is needed.
 #[tokio::test]
-async fn what_is_asked_decides_which_permission_is_needed() {
+async fn request_decides_which_permission_is_needed() {
     let (hub, admin) = with_admin().await;
     for roles in [["operations"], ["treasury"]] {
         let token = service(&hub, &admin, roles[0], &roles, None).await;
@@ -130,7 +130,7 @@ async fn what_is_asked_decides_which_permission_is_needed() {
 }
 
 #[tokio::test]
-async fn a_dfsps_operators_see_what_is_the_dfsps() {
+async fn operators_of_a_dfsp_see_only_its_data() {
     let (hub, admin) = with_admin().await;
     let operations = service(&hub, &admin, "operations", &["operations"], None).await;
     for kind in ["HUB_MULTILATERAL_SETTLEMENT", "HUB_RECONCILIATION"] {
@@ -170,7 +170,7 @@ async fn a_dfsps_operators_see_what_is_the_dfsps() {
 }
 
 #[tokio::test]
-async fn tokens_end_with_their_time_their_removal_or_their_operator() {
+async fn token_ends_by_expiry_removal_or_inactive_operator() {
     let (hub, admin) = with_admin().await;
     let token = service(&hub, &admin, "deploy", &["viewer"], None).await;
     let made = expect(&hub, &admin, "POST", "/operators/deploy/tokens", r#"{"days":2}"#, 201).await;
@@ -211,7 +211,7 @@ async fn tokens_end_with_their_time_their_removal_or_their_operator() {
 
 /// An unlimited number of rejections fills neither the journal nor the log.
 #[tokio::test]
-async fn refusals_are_kept_up_to_a_bound() {
+async fn recorded_rejections_are_limited() {
     let (hub, admin) = with_admin().await;
     let token = service(&hub, &admin, "deploy", &["viewer"], None).await;
     let before = trail(&hub).await;
@@ -223,9 +223,9 @@ async fn refusals_are_kept_up_to_a_bound() {
     assert!((30..60).contains(&kept), "{kept}");
 }
 
-/// Operators that are set through the engine, as in a restored journal, are equivalent to those of the API.
+/// Operators that are set through the engine, as in a restored journal, are equivalent to operators of the API.
 #[tokio::test]
-async fn the_bootstrap_token_makes_operators_and_nothing_else() {
+async fn bootstrap_token_only_creates_operators() {
     let hub = guarded();
     let bootstrap = make_bootstrap(hub.directory.path()).unwrap();
     let own = expect(&hub, &bootstrap, "GET", "/self", "", 200).await;
@@ -240,7 +240,7 @@ async fn the_bootstrap_token_makes_operators_and_nothing_else() {
     hub.handle.submit(command, Payload::default()).await.unwrap();
     let made = expect(&hub, &bootstrap, "POST", "/operators/reader/tokens", "{}", 201).await;
     expect(&hub, made["token"].as_str().unwrap(), "GET", "/participants", "", 200).await;
-    // It makes one token. A user who can write to the data directory can make a new one.
+    // The bootstrap token makes one token. A user who can write to the data directory can make a new one.
     assert_eq!(call(&hub, &bootstrap, "GET", "/self", "").await.0, 401);
     let again = make_bootstrap(hub.directory.path()).unwrap();
     assert_eq!(call(&hub, &again, "GET", "/self", "").await.0, 200);
@@ -268,7 +268,7 @@ async fn with_entries() -> Hub {
 }
 
 #[tokio::test]
-async fn entries_are_found_by_what_they_say() {
+async fn audit_entries_are_found_by_each_filter() {
     let hub = with_entries().await;
     let (all, next) = page(&hub, "").await;
     assert_eq!(next, None);
@@ -299,7 +299,7 @@ async fn entries_are_found_by_what_they_say() {
 }
 
 #[tokio::test]
-async fn pages_have_every_entry_once() {
+async fn audit_pages_contain_each_entry_once() {
     let hub = with_entries().await;
     let (mut seen, mut next) = page(&hub, "?limit=3").await;
     let mut pages = 1;
@@ -314,7 +314,7 @@ async fn pages_have_every_entry_once() {
 }
 
 #[tokio::test]
-async fn without_a_key_nothing_is_signed() {
+async fn checkpoint_without_key_is_not_available() {
     let hub = Hub::start();
     let answer = hub.expect("GET", "/audit/checkpoint", "", 400).await;
     assert!(answer.contains("admin.audit_key_file is not set"), "{answer}");
@@ -322,7 +322,7 @@ async fn without_a_key_nothing_is_signed() {
 
 // Break-glass: permissions of the token of a sealed code.
 
-/// Its permissions apart from reading. For operators it has only the one change below.
+/// The token's permissions apart from reading. For operators it permits only the one change below.
 const DOES: [&str; 9] = [
     "participant.disable",
     "account.disable",
@@ -344,7 +344,7 @@ fn is_allowed(operation: &Operation) -> bool {
 }
 
 #[tokio::test]
-async fn it_stops_harm_and_does_nothing_else() {
+async fn break_glass_token_permits_only_protective_actions() {
     let (hub, ines, ivan) = with_approvals().await;
     let operations = approved_service(&hub, (&ines, &ivan), "deploy", &["operations"]).await;
     for kind in ["HUB_MULTILATERAL_SETTLEMENT", "HUB_RECONCILIATION"] {
@@ -369,7 +369,7 @@ async fn it_stops_harm_and_does_nothing_else() {
             path.replace_range(from..=to, "1");
         }
         let (status, body) = call(&hub, &token, operation.method.as_str(), &path, "{}").await;
-        // For operators it makes only one change, depending on the request; see below.
+        // For operators the token permits only one change, depending on the request; see below.
         if status == 403 && operation.permissions == ["iam.user"] {
             assert!(body.contains("break-glass"), "{operation:?}: {body}");
             continue;
@@ -378,7 +378,7 @@ async fn it_stops_harm_and_does_nothing_else() {
         refused += usize::from(status == 403);
     }
     assert!(refused > 25, "{refused}");
-    // It approves nothing, and activates no DFSP.
+    // The token cannot approve, or activate a DFSP.
     let path = format!("/approvals/{}/approve", waiting["approvalId"]);
     assert_eq!(call(&hub, &token, "POST", &path, "{}").await.0, 403);
     let security = approved_service(&hub, (&ines, &ivan), "approver", &["operations-approver"]).await;
@@ -393,7 +393,7 @@ async fn it_stops_harm_and_does_nothing_else() {
     assert!(data.join(BREAK_GLASS_FILE).exists());
 }
 
-/// It activates an inactive administrator again, and nothing else.
+/// The token activates an inactive administrator again, and permits no other change of operators.
 async fn operators_it_lets_in(hub: &common::Hub, token: &str, ines: &str, ivan: &str) {
     let off = r#"{"isActive":false}"#;
     let waiting = expect_because(hub, ines, "PUT", "/operators/ivan", off, 202).await;
@@ -417,9 +417,9 @@ async fn operators_it_lets_in(hub: &common::Hub, token: &str, ines: &str, ivan: 
     assert_eq!(call(hub, ivan, "GET", "/self", "").await.0, 200);
 }
 
-/// Its use is in the trail before any action, and all its actions have the area `emergency`.
+/// The token's use is in the trail before any action, and all its actions have the area `emergency`.
 #[tokio::test]
-async fn all_that_it_does_is_in_the_trail() {
+async fn break_glass_actions_are_all_in_the_trail() {
     let (hub, ines, ivan) = with_approvals().await;
     let auditor = approved_service(&hub, (&ines, &ivan), "auditor", &["auditor"]).await;
     let data = hub.directory.path();

@@ -72,7 +72,7 @@ fn cap(value: u32) -> String {
 }
 
 #[tokio::test]
-async fn a_change_is_made_by_two() {
+async fn change_is_made_after_a_second_operator_approves() {
     let scheme = Scheme::start().await;
     let (hub, treasury) = (&scheme.hub, &scheme.treasury);
     let path = "/participants/green/accounts/4";
@@ -105,7 +105,7 @@ async fn a_change_is_made_by_two() {
 
 /// Operators who may not decide, and approvals that can no longer be decided: nothing changes.
 #[tokio::test]
-async fn what_must_not_be_approved_is_refused() {
+async fn approval_that_is_not_permitted_is_rejected() {
     let scheme = Scheme::start().await;
     let hub = &scheme.hub;
     let waiting = scheme.propose_cap(2_000).await;
@@ -119,7 +119,7 @@ async fn what_must_not_be_approved_is_refused() {
     }
     assert_eq!(call(hub, "upesi_x", "POST", "/approvals/1/approve", "{}").await.0, 401);
     let (status, body) = scheme.decide(&scheme.approver, &waiting, "withdraw", "{}").await;
-    assert!(status == 400 && body.contains("Only who proposed it may withdraw it"), "{body}");
+    assert!(status == 400 && body.contains("Only the operator who proposed it may withdraw it"), "{body}");
     let (status, body) = scheme.decide(&scheme.approver, &waiting, "reject", "{}").await;
     assert!(status == 400 && body.contains("\\\"comment\\\" is required"), "{body}");
     assert_eq!(scheme.cap().await, 1_000);
@@ -131,9 +131,12 @@ async fn what_must_not_be_approved_is_refused() {
     assert_eq!(failed["result"], "it was 1000, alarm at 80 % and is 10, alarm at 8 %");
     assert_eq!(scheme.cap().await, 10);
     let (status, body) = approve_it(&scheme.approver).await;
-    assert!(status == 400 && body.contains("The approval waits no more: it is failed"), "{body}");
+    assert!(
+        status == 400 && body.contains("The approval's state does not permit this: it is failed"),
+        "{body}"
+    );
 
-    // It has expired.
+    // The approval has expired.
     let waiting = scheme.propose_cap(3_000).await;
     hub.clock.advance(24 * HOUR_MS + 1);
     let (status, body) = scheme.decide(&scheme.approver, &waiting, "approve", "{}").await;
@@ -149,14 +152,14 @@ async fn what_must_not_be_approved_is_refused() {
     let waiting = scheme.propose_cap(6_000).await;
     expect(hub, &scheme.ines, "PUT", "/operators/tara", r#"{"roles":[]}"#, 200).await;
     let (status, body) = scheme.decide(&scheme.approver, &waiting, "approve", "{}").await;
-    assert!(status == 400 && body.contains("Its maker may not do this any more"), "{body}");
+    assert!(status == 400 && body.contains("The proposer no longer has the permission for this"), "{body}");
     let cap = expect(hub, &scheme.approver, "GET", "/participants/green/limits", "", 200).await;
     assert_eq!(cap[0]["limit"]["value"], 10);
 }
 
-/// If several operators approve it at once, it is made once.
+/// If several operators approve a proposal at once, the change is made once.
 #[tokio::test]
-async fn approved_twice_at_once_it_is_made_once() {
+async fn concurrent_approvals_make_the_change_once() {
     let scheme = Scheme::start().await;
     let path = "/participants/green/accounts/4";
     for number in 1..=5 {
@@ -174,7 +177,7 @@ async fn approved_twice_at_once_it_is_made_once() {
 }
 
 #[tokio::test]
-async fn a_reason_is_needed_and_the_list_is_filtered() {
+async fn proposal_needs_a_reason_and_the_list_is_filtered() {
     let scheme = Scheme::start().await;
     let hub = &scheme.hub;
     let lines = format!("authorization: Bearer {}\r\nupesi-reason: short\r\n", scheme.treasury);
@@ -210,7 +213,7 @@ async fn a_reason_is_needed_and_the_list_is_filtered() {
 
 /// A stricter policy needs one operator, a milder one two. A waived change needs one.
 #[tokio::test]
-async fn the_policy_is_changed_by_its_own_rules() {
+async fn policy_gets_stricter_by_one_operator_and_milder_by_two() {
     let scheme = Scheme::start().await;
     let (hub, path) = (&scheme.hub, "/approvals/policy");
     let policy = expect(hub, &scheme.ines, "GET", path, "", 200).await;
@@ -241,7 +244,7 @@ async fn the_policy_is_changed_by_its_own_rules() {
 /// Two administrators are needed to grant rights, one to revoke them. A change that one administrator makes alone needs
 /// no approval.
 #[tokio::test]
-async fn operators_are_made_by_two_administrators() {
+async fn operator_needs_two_administrators() {
     let scheme = Scheme::start().await;
     let (hub, ines) = (&scheme.hub, &scheme.ines);
     let body = r#"{"name":"puppet","roles":["treasury-approver"]}"#;

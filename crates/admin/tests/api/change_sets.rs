@@ -90,7 +90,7 @@ fn cap(name: &str, value: u32) -> Value {
 
 /// One new DFSP with cap, funds and 29 endpoints is one approval. The diff shows each change.
 #[tokio::test]
-async fn a_new_dfsp_is_one_approval() {
+async fn new_dfsp_is_one_approval() {
     let scheme = Scheme::start().await;
     let hub = &scheme.hub;
     let waiting = scheme.propose(&scheme.deploy, &new_dfsp("green", 1), 202).await;
@@ -149,7 +149,7 @@ fn told(change: &Value) -> String {
 
 /// Proposer and approver need the role for every change. A list marks the approvals that the operator may not decide.
 #[tokio::test]
-async fn every_change_needs_its_role() {
+async fn change_in_a_set_needs_its_role() {
     let scheme = Scheme::start().await;
     let (hub, admins) = (&scheme.hub, (&*scheme.ines, &*scheme.ivan));
     let olga = approved_service(hub, admins, "olga", &["operations"]).await;
@@ -171,12 +171,12 @@ async fn every_change_needs_its_role() {
     // A proposer who has lost a role that the set needs.
     expect(hub, &scheme.ines, "PUT", "/operators/deploy", r#"{"roles":["operations"]}"#, 200).await;
     let (status, body) = call(hub, &scheme.amina, "POST", &path, "{}").await;
-    assert!(status == 400 && body.contains("Its maker may not do this any more"), "{body}");
+    assert!(status == 400 && body.contains("The proposer no longer has the permission for this"), "{body}");
 }
 
 /// A set is checked by the rules of its changes, and rejected as a whole before it is pending.
 #[tokio::test]
-async fn a_mistake_in_a_set_names_the_change() {
+async fn mistake_in_a_set_names_the_change() {
     let scheme = Scheme::start().await;
     scheme.onboard("green", 1).await;
     let first = cap("green", 2_000);
@@ -211,7 +211,7 @@ async fn a_mistake_in_a_set_names_the_change() {
         (
             json!({"method": "PUT", "path": "/participants"}),
             405,
-            "Change 2: This resource does not take this method",
+            "Change 2: This resource does not support this method",
         ),
         (cap("nobank", 2_000), 400, "Change 2: Participant 'nobank' does not exist"),
     ] {
@@ -226,9 +226,9 @@ async fn a_mistake_in_a_set_names_the_change() {
     assert_eq!(page["totals"]["pending"], 0, "{page}");
 }
 
-/// If no change needs a second operator, there is no proposal, and the operator makes the changes itself.
+/// A set that needs no second operator is not proposed, and the operator makes the changes itself.
 #[tokio::test]
-async fn a_set_that_needs_nobody_is_not_proposed() {
+async fn set_without_need_of_approval_is_not_proposed() {
     let scheme = Scheme::start().await;
     scheme.onboard("green", 1).await;
     for value in [900, 1_000] {
@@ -247,7 +247,7 @@ async fn a_set_that_needs_nobody_is_not_proposed() {
 
 /// A rejection in the middle is visible, and the set continues when its reason is gone.
 #[tokio::test]
-async fn a_set_that_stopped_is_continued() {
+async fn stopped_set_is_continued_by_approval() {
     let scheme = Scheme::start().await;
     let hub = &scheme.hub;
     scheme.onboard("green", 1).await;
@@ -285,7 +285,7 @@ async fn a_set_that_stopped_is_continued() {
 
 /// The hub ended between the approval and the changes. The next start makes them.
 #[tokio::test]
-async fn a_start_goes_on_with_what_was_approved() {
+async fn start_continues_approved_sets() {
     let scheme = Scheme::start().await;
     scheme.onboard("green", 1).await;
     let set = json!({"name": "caps", "changes": [cap("green", 2_000), cap("green", 3_000)]});
@@ -317,7 +317,7 @@ async fn approve_only(hub: &Hub, id: u64) {
 
 /// A changed callback host is one change, by two operators or by one.
 #[tokio::test]
-async fn the_endpoints_of_a_dfsp_are_one_change() {
+async fn endpoints_of_a_dfsp_are_one_change() {
     let scheme = Scheme::start().await;
     let hub = &scheme.hub;
     scheme.onboard("green", 1).await;

@@ -29,7 +29,7 @@ async fn check(hub: &Hub, table: &str) {
 }
 
 #[tokio::test]
-async fn oracles_come_change_and_go() {
+async fn oracles_are_created_changed_and_deleted() {
     let hub = Hub::with_dfsps(&[]).await;
     check(
         &hub,
@@ -57,7 +57,7 @@ async fn oracles_come_change_and_go() {
 }
 
 #[tokio::test]
-async fn oracles_that_make_no_sense_are_refused() {
+async fn oracles_with_invalid_values_are_rejected() {
     let hub = Hub::with_dfsps(&[]).await;
     check(
         &hub,
@@ -68,10 +68,10 @@ async fn oracles_that_make_no_sense_are_refused() {
         POST /oracles {"oracleIdType":"MSISDN","endpoint":{"endpointType":"URL"}} => 400 3102 "endpoint.value" is required
         POST /oracles {"oracleIdType":"MSISDN","endpoint":{"value":"http://x"}} => 400 3102 "endpoint.endpointType" is required
         POST /oracles {"oracleIdType":"MSISDN","endpoint":{"value":"http://x","endpointType":"IP"}} => 400 3100 "endpoint.endpointType" must be one of [URL]
-        POST /oracles {"oracleIdType":"MSISDN","endpoint":{"value":"oracle","endpointType":"URL"}} => 400 3101 The oracle's address is no URL that can be called; write it as http://host:port
+        POST /oracles {"oracleIdType":"MSISDN","endpoint":{"value":"oracle","endpointType":"URL"}} => 400 3101 The oracle's address is not a URL that can be called; write it as http://host:port
         POST /oracles {"oracleIdType":"MSISDN","endpoint":{"value":"http://#","endpointType":"URL"}} => 400 3101 The oracle's address must not have a fragment
         POST /oracles {"oracleIdType":"MSISDN","endpoint":{"value":"https://oracle","endpointType":"URL"}} => 400 3101 The oracle's address must begin with http:// (https:// needs outbound_tls.anchors_file)
-        POST /oracles {"oracleIdType":"MSISDN","endpoint":{"value":"http://:3000","endpointType":"URL"}} => 400 3101 The oracle's address is no URL that can be called; write it as http://host:port
+        POST /oracles {"oracleIdType":"MSISDN","endpoint":{"value":"http://:3000","endpointType":"URL"}} => 400 3101 The oracle's address is not a URL that can be called; write it as http://host:port
         POST /oracles {"oracleIdType":"MSISDN","endpoint":{"value":"http://x","endpointType":"URL"},"currency":"usd"} => 400 3100 "currency" must be a currency code in capital letters, such as USD
         POST /oracles {"oracleIdType":"PHONE","endpoint":{"value":"http://x","endpointType":"URL"}} => 400 3100 "oracleIdType" must be one of [MSISDN, EMAIL, PERSONAL_ID, BUSINESS, DEVICE, ACCOUNT_ID, IBAN, ALIAS, CONSENT, THIRD_PARTY_LINK]
         POST /oracles {"oracleIdType":"MSISDN","endpoint":{"value":"http://x","endpointType":"URL"},"isDefault":2} => 400 3101 "isDefault" must be a boolean
@@ -89,7 +89,7 @@ async fn oracles_that_make_no_sense_are_refused() {
 }
 
 #[tokio::test]
-async fn entries_are_seen_and_mended() {
+async fn entries_are_shown_and_changed() {
     let hub = Hub::with_dfsps(&["green", "blue"]).await;
     check(
         &hub,
@@ -120,7 +120,7 @@ async fn entries_are_seen_and_mended() {
 }
 
 #[tokio::test]
-async fn imports_take_chunks_and_resume() {
+async fn imports_accept_chunks_and_resume() {
     let hub = Hub::with_dfsps(&["green", "blue"]).await;
     let send = async |query: &str, body: &str| {
         hub.call_as("text/csv", "POST", &format!("/directory/imports/jan/chunks{query}"), body).await
@@ -155,7 +155,7 @@ async fn imports_take_chunks_and_resume() {
         (
             "?from=6&columns=a",
             "x",
-            "\"columns\" is no header: there is no column \"a\"; expected are partyIdType,partyIdentifier,partySubIdOrType,currency,fspId",
+            "\"columns\" is not a header: there is no column \"a\"; expected are partyIdType,partyIdentifier,partySubIdOrType,currency,fspId",
         ),
         ("?from=6", &too_many, "a chunk has 1 to 10000 lines, this one has 10001"),
     ];

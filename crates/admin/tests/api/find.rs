@@ -111,7 +111,7 @@ async fn transfers_are_found_by_party_state_time_and_amount() {
 }
 
 #[tokio::test]
-async fn a_page_shows_transfers_as_one_by_one() {
+async fn page_shows_transfers_like_the_single_call() {
     let (hub, deals) = busy().await;
     let page = hub.get("/transfers?limit=1000").await;
     for id in deals.keys() {
@@ -119,10 +119,10 @@ async fn a_page_shows_transfers_as_one_by_one() {
     }
 }
 
-/// After a restart, finished transfers are only in the archive. A search that is running while transfers end finds all
-/// of them.
+/// After a restart, finished transfers are only in the archive. A search that runs while transfers end finds all of
+/// them.
 #[tokio::test]
-async fn what_moves_on_while_a_search_goes_on_is_found() {
+async fn search_finds_transfers_that_end_meanwhile() {
     let (hub, deals) = busy().await;
     let first = hub.get("/transfers?limit=5").await;
     let first: serde_json::Value = serde_json::from_str(&first).unwrap();
@@ -144,7 +144,7 @@ async fn what_moves_on_while_a_search_goes_on_is_found() {
 }
 
 #[tokio::test]
-async fn searches_that_make_no_sense_are_refused() {
+async fn searches_with_invalid_parameters_are_rejected() {
     let hub = Hub::with_dfsps(&["green"]).await;
     let instant = "must be an instant such as 2026-11-21T09:39:53Z";
     for (query, code, detail) in [
@@ -155,7 +155,7 @@ async fn searches_that_make_no_sense_are_refused() {
         ("amount=x", 3101, "\"amount\" must be a number in plain decimal digits".to_owned()),
         ("cursor=z", 3101, "\"cursor\" must be the \"next\" of a page".to_owned()),
         ("payr=green", 3101, "\"payr\" is not allowed".to_owned()),
-        ("fsp=nobody", 3200, "Participant 'nobody' does not exist".to_owned()),
+        ("fsp=absent", 3200, "Participant 'absent' does not exist".to_owned()),
     ] {
         let refused = hub.expect("GET", &format!("/transfers?{query}"), "", 400).await;
         let description = upesi_types::ErrorCode::from_number(code).unwrap().describe(&detail);
@@ -188,7 +188,7 @@ fn kept(id: &str) -> Option<QuoteView> {
 }
 
 #[tokio::test]
-async fn a_kept_quote_is_shown_with_its_messages() {
+async fn stored_quote_is_shown_with_its_messages() {
     let hub = Hub::start_with(Some(Arc::new(|id| Ok(kept(id)))));
     let expected = concat!(
         r#"{"resource":"fxQuotes","id":"6f3ff9d4-2f0b-4bb2-9d3a-0f3f1c6a7b11","beganDate":"2031-04-01T10:00:00.000Z","#,
@@ -198,20 +198,20 @@ async fn a_kept_quote_is_shown_with_its_messages() {
     );
     assert_eq!(hub.get(&format!("/quotes/{ID}")).await, expected);
     for id in ["6f3ff9d4-2f0b-4bb2-9d3a-0f3f1c6a7b12", "no-id"] {
-        let text = format!("Quote ID not found - No quote {id} is kept");
+        let text = format!("Quote ID not found - The hub has no quote {id}");
         assert_eq!(hub.call("GET", &format!("/quotes/{id}"), "").await, (404, refusal(3205, &text)));
     }
 }
 
 #[tokio::test]
-async fn a_hub_that_keeps_no_quotes_says_so() {
+async fn quotes_without_storage_are_answered_with_the_setting() {
     let hub = Hub::start();
-    let text = "Quote ID not found - This hub keeps no quotes, as quotes.persist is off";
+    let text = "Quote ID not found - This hub does not store quotes, because quotes.persist is off";
     assert_eq!(hub.call("GET", &format!("/quotes/{ID}"), "").await, (404, refusal(3205, text)));
 }
 
 #[tokio::test]
-async fn a_store_that_cannot_be_read_is_the_hubs_fault() {
+async fn store_read_error_is_an_internal_error() {
     let directory = tempfile::tempdir().unwrap();
     let store = Store::open(directory.path(), &StoreOptions { free_bytes_min: 0, ..StoreOptions::default() });
     let store = store.unwrap();

@@ -86,7 +86,7 @@ async fn every_rejected_request_of_an_operator_is_logged_with_its_name() {
 }
 
 #[tokio::test]
-async fn rejections_of_unauthenticated_clients_are_counted_and_their_paths_cut() {
+async fn rejections_of_unauthenticated_clients_are_counted_with_short_paths() {
     begin();
     let hub = guarded();
     let long = |tag: &str| format!("/{tag}{}", "x".repeat(50_000));
@@ -125,7 +125,7 @@ async fn logged_change_is_the_entry_of_the_trail() {
 
 /// Size of the journal's records after a flood.
 #[tokio::test]
-async fn what_an_unauthenticated_client_leaves_in_the_trail_is_short() {
+async fn trail_entries_of_unauthenticated_clients_are_short() {
     let (hub, admin) = with_admin().await;
     let path = format!("/operators/{}", "y".repeat(50_000));
     for _ in 0..20 {
@@ -150,7 +150,7 @@ async fn refused_of(hub: &Hub, auditor: &str, operator: &str) -> usize {
 
 /// With a shared limit, three anonymous requests per second would hide twelve attempts of an operator.
 #[tokio::test]
-async fn unauthenticated_clients_and_other_operators_hide_no_attempt() {
+async fn attempts_are_not_hidden_by_other_clients() {
     let (hub, admin) = with_admin().await;
     let auditor = service(&hub, &admin, "auditor", &["auditor"], None).await;
     let mallory = service(&hub, &admin, "mallory", &["operations"], None).await;

@@ -74,7 +74,7 @@ async fn pages_of_other_sites_reach_no_operation() {
 
 /// A portal behind a proxy that has changed the host of requests.
 #[tokio::test]
-async fn pages_of_origins_that_are_named_are_the_ports_own() {
+async fn pages_of_allowed_origins_may_send_requests() {
     let origins = ["https://portal.example", "http://10.0.0.5:8080"];
     let allowed_origins = AllowedOrigins::new(origins.map(|origin| WebOrigin::parse(origin).unwrap()));
     let hub = Hub::launch(Settings { allowed_origins, ..Settings::default() });
@@ -101,7 +101,7 @@ async fn pages_of_origins_that_are_named_are_the_ports_own() {
 
 /// A form can send three content types without a preflight request. No change accepts them.
 #[tokio::test]
-async fn what_a_form_can_send_changes_nothing() {
+async fn requests_of_html_forms_change_nothing() {
     let hub = Hub::start();
     let before = last_seq(&hub).await;
     let mut tried = 0;
@@ -130,7 +130,7 @@ async fn what_a_form_can_send_changes_nothing() {
 
 /// Every operation rejects an ended session, and a session of a user without the permission.
 #[tokio::test]
-async fn sessions_that_ended_and_people_of_other_roles_reach_no_operation() {
+async fn ended_sessions_and_users_of_other_roles_reach_no_operation() {
     let (hub, admin) = with_admin().await;
     let device = person(&hub, &admin, "amina", &["monitor"]).await;
     let ended = logged_in(&hub, "amina", &device).await;
@@ -161,7 +161,7 @@ async fn sessions_that_ended_and_people_of_other_roles_reach_no_operation() {
 
 /// The request line decides the method, whatever a header or parameter says.
 #[tokio::test]
-async fn other_methods_in_headers_and_parameters_are_passed_over() {
+async fn method_overrides_in_headers_and_parameters_are_ignored() {
     let (hub, admin) = with_admin().await;
     let operations = service(&hub, &admin, "deploy", &["operations"], None).await;
     for kind in ["HUB_MULTILATERAL_SETTLEMENT", "HUB_RECONCILIATION"] {

@@ -86,7 +86,7 @@ pub(crate) async fn last_refusal(hub: &Hub) -> String {
 }
 
 #[tokio::test]
-async fn every_algorithm_of_the_providers_keys_is_taken() {
+async fn tokens_of_every_key_algorithm_are_accepted() {
     let (rsa, p256, ed25519) = (Key::rsa(), Key::p256(), Key::ed25519());
     let keys = vec![rsa.public("rsa"), p256.public("ec"), ed25519.public("ed")];
     let provider = Provider::start(keys).await;
@@ -117,7 +117,7 @@ async fn every_algorithm_of_the_providers_keys_is_taken() {
 
 /// Each fault alone: rejected, with its reason only in the audit trail, and without any effect.
 #[tokio::test]
-async fn every_fault_of_a_token_is_refused() {
+async fn token_with_any_single_fault_is_rejected() {
     let (key, other, p256) = (Key::rsa(), Key::rsa(), Key::p256());
     let provider = Provider::start(vec![key.public("k1"), p256.public("k2")]).await;
     let good = claims(&provider);
@@ -190,7 +190,7 @@ async fn refused(provider: &Provider, what: &str, token: &str, why: &str) {
     assert_eq!(status, 401, "{what}: {body}");
     assert_eq!(hub.access.rejected_credentials().map(|(_, count)| count).sum::<u64>(), 1, "{what}");
     assert!(head.to_ascii_lowercase().contains("www-authenticate: bearer"), "{what}: {head}");
-    assert!(!body.contains(why) && body.contains("Say who you are"), "{what}: {body}");
+    assert!(!body.contains(why) && body.contains("A token is required"), "{what}: {body}");
     assert!(hub.levels.lock().unwrap().is_empty(), "{what}");
     assert_eq!(hub.handle.read(Ledger::trail).await.unwrap().count, before + 1, "{what}");
     let refusal = last_refusal(&hub).await;
@@ -198,7 +198,7 @@ async fn refused(provider: &Provider, what: &str, token: &str, why: &str) {
 }
 
 #[tokio::test]
-async fn what_is_right_is_taken_within_the_leeway_of_clocks() {
+async fn token_is_accepted_within_the_clock_leeway() {
     let key = Key::rsa();
     let provider = Provider::start(vec![key.public("k1")]).await;
     let (good, now) = (claims(&provider), start_s());
@@ -218,7 +218,7 @@ async fn what_is_right_is_taken_within_the_leeway_of_clocks() {
 
 /// The first token with a new key makes the hub fetch the key. Tokens with unknown keys do not overload the provider.
 #[tokio::test]
-async fn keys_rotate_and_unknown_ones_are_looked_for_once_a_minute() {
+async fn unknown_keys_are_fetched_at_most_once_a_minute() {
     let (first, second) = (Key::rsa(), Key::rsa());
     let provider = Provider::start(vec![first.public("k1")]).await;
     let hub = hub(&provider).await;
@@ -248,7 +248,7 @@ async fn keys_rotate_and_unknown_ones_are_looked_for_once_a_minute() {
 
 /// While the provider is down, cached keys stay in use, and `/health` reports this.
 #[tokio::test]
-async fn a_provider_that_is_down_stops_nothing_that_is_known() {
+async fn unreachable_provider_leaves_cached_keys_in_use() {
     let key = Key::rsa();
     let provider = Provider::start(vec![key.public("k1")]).await;
     let token = key.token(&header(), &claims(&provider));
@@ -294,7 +294,7 @@ async fn propose(hub: &Hub) {
 
 /// Roles are not sufficient for an approval: the login must be recent, with a second factor.
 #[tokio::test]
-async fn who_approves_has_logged_in_of_late_with_a_second_factor() {
+async fn approver_needs_a_recent_login_with_a_second_factor() {
     let key = Key::rsa();
     let provider = Provider::start(vec![key.public("k1")]).await;
     let staff = IssuerConfig {
@@ -312,8 +312,8 @@ async fn who_approves_has_logged_in_of_late_with_a_second_factor() {
         call(&hub, &token, "POST", "/approvals/1/approve", "{}").await
     };
     for (at, methods, why) in [
-        (Value::Null, json!(["mfa"]), "recent log-in"),
-        (json!(now - 361), json!(["mfa"]), "recent log-in"),
+        (Value::Null, json!(["mfa"]), "recent login"),
+        (json!(now - 361), json!(["mfa"]), "recent login"),
         (json!(now), Value::Null, "second factor"),
         (json!(now), json!(["pwd"]), "second factor"),
     ] {
@@ -327,7 +327,7 @@ async fn who_approves_has_logged_in_of_late_with_a_second_factor() {
 
 /// If only users can approve, a program of the provider cannot: its token has no time and method of a login.
 #[tokio::test]
-async fn a_machine_of_the_provider_approves_nothing_where_people_do() {
+async fn program_of_the_provider_cannot_approve_if_only_users_may() {
     let key = Key::rsa();
     let provider = Provider::start(vec![key.public("k1")]).await;
     let base = with(&claims(&provider), "realm_access", json!({"roles": ["hub-iam"]}));
@@ -359,15 +359,14 @@ async fn a_machine_of_the_provider_approves_nothing_where_people_do() {
             let what = format!("{at} {methods} {approvers_are_people}: {status} {body}");
             match is_person || !approvers_are_people {
                 true => assert!(status == 200 && body.contains(r#""state":"executed""#), "{what}"),
-                false => assert!(status == 403 && body.contains("Only people approve here"), "{what}"),
+                false => assert!(status == 403 && body.contains("Only users may approve"), "{what}"),
             }
         }
     }
 }
 
-/// A group name with blanks is a single group.
 #[tokio::test]
-async fn a_groups_name_may_have_blanks_and_grants_no_other_groups_roles() {
+async fn group_name_with_blanks_is_a_single_group() {
     let key = Key::rsa();
     let provider = Provider::start(vec![key.public("k1")]).await;
     let mut staff = config("staff", &provider.issuer);
@@ -390,7 +389,7 @@ async fn a_groups_name_may_have_blanks_and_grants_no_other_groups_roles() {
 
 /// The users of a DFSP can read the data of the DFSP that their provider names, and of no other one.
 #[tokio::test]
-async fn a_dfsps_people_see_what_is_the_dfsps() {
+async fn provider_users_of_a_dfsp_see_only_its_data() {
     let key = Key::rsa();
     let provider = Provider::start(vec![key.public("k1")]).await;
     let of_dfsps =

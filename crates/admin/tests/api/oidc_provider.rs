@@ -69,7 +69,7 @@ async fn token(port: u16, client: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_real_providers_tokens_are_taken() {
+async fn tokens_of_a_real_provider_are_accepted() {
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let provider = Provider::start(port, "k1");
     let config = IssuerConfig {
@@ -91,7 +91,7 @@ async fn a_real_providers_tokens_are_taken() {
     };
     let issuers = vec![Issuer::new(config)];
     let hub = Hub::launch(Settings { authentication: true, issuers, ..Settings::default() });
-    // The provider's clock is that of this machine.
+    // The provider uses this machine's clock.
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_millis();
     let start = Timestamp::parse_iso(common::START).unwrap().as_ms();
     hub.clock.advance(i64::try_from(now).unwrap() - start);
@@ -104,7 +104,7 @@ async fn a_real_providers_tokens_are_taken() {
     // While it is down, the cached key stays in use.
     drop(provider);
     assert_eq!(call(&hub, &first, "GET", "/self", "").await.0, 200);
-    // It is back with another key, which the hub fetches for the first token.
+    // The provider is available again with another key, which the hub fetches for the first token.
     let _provider = Provider::start(port, "k2");
     let second = token(port, "treasury-app").await;
     assert_eq!(call(&hub, &second, "GET", "/self", "").await.0, 200);

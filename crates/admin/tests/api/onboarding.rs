@@ -13,7 +13,7 @@ fn at_start(shape: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_scheme_is_onboarded_and_every_shape_is_the_one_that_portals_know() {
+async fn scheme_is_onboarded_with_the_answers_that_portals_expect() {
     let hub = Hub::start();
     hub_accounts(&hub).await;
     hub.expect(
@@ -174,7 +174,7 @@ async fn lists(hub: &Hub) {
 }
 
 #[tokio::test]
-async fn a_repeated_run_is_told_that_all_is_there_and_changes_nothing() {
+async fn repeated_onboarding_reports_existing_objects_and_changes_nothing() {
     let hub = Hub::with_dfsps(&["greenbank"]).await;
     let everything = async || {
         let mut all = hub.get("/participants").await;
@@ -221,7 +221,7 @@ async fn a_repeated_run_is_told_that_all_is_there_and_changes_nothing() {
 }
 
 #[tokio::test]
-async fn a_second_currency_joins_and_a_fee_model_brings_its_accounts() {
+async fn second_currency_and_fee_model_create_their_accounts() {
     let hub = Hub::with_dfsps(&["greenbank"]).await;
     let tzs = r#"{"name":"greenbank","currency":"TZS"}"#;
     let missing = hub.expect("POST", "/participants", tzs, 400).await;
@@ -266,7 +266,7 @@ async fn a_second_currency_joins_and_a_fee_model_brings_its_accounts() {
 }
 
 #[tokio::test]
-async fn a_model_that_came_after_a_dfsp_gives_it_its_accounts_when_they_are_opened() {
+async fn model_created_after_a_dfsp_adds_accounts_when_opened() {
     let hub = Hub::start();
     hub.prepare_scheme().await;
     hub.expect("POST", "/participants", DFSP, 201).await;
@@ -311,7 +311,7 @@ fn expect_balances(found: (String, String), reconciliation: &str, settlement: &s
 }
 
 #[tokio::test]
-async fn all_four_actions_move_both_accounts() {
+async fn funds_actions_move_both_accounts() {
     let hub = Hub::with_dfsps(&["green"]).await;
     expect_balances(balances(&hub).await, "5000", "-5000");
     hub.expect("POST", ACCOUNT, &funds_in(&id(1).to_string(), "0.0001"), 202).await;
@@ -355,11 +355,11 @@ async fn all_four_actions_move_both_accounts() {
 }
 
 #[tokio::test]
-async fn what_the_cover_does_not_allow_is_taken_and_recorded_as_refused() {
+async fn withdrawal_beyond_cover_is_recorded_as_rejected() {
     let hub = Hub::with_dfsps(&["green", "blue"]).await;
     let out = |number, amount| funds(&id(number).to_string(), "recordFundsOutPrepareReserve", amount);
     hub.submit(prepare(id(50), "green", "blue", "600"), "").await;
-    // The cover is 5000, of which the position needs 600.
+    // The cover is 5000; the position needs 600 of it.
     for (number, amount, state) in [
         (1, "5000.0001", "ABORTED_REJECTED"),
         (2, "4400.0001", "ABORTED_REJECTED"),
@@ -376,7 +376,7 @@ async fn what_the_cover_does_not_allow_is_taken_and_recorded_as_refused() {
 }
 
 #[tokio::test]
-async fn a_withdrawal_that_nobody_ends_is_given_back() {
+async fn withdrawal_that_is_not_ended_expires() {
     let hub = Hub::with_dfsps(&["green"]).await;
     let out = funds(&id(1).to_string(), "recordFundsOutPrepareReserve", "10");
     hub.expect("POST", ACCOUNT, &out, 202).await;
@@ -389,7 +389,7 @@ async fn a_withdrawal_that_nobody_ends_is_given_back() {
 }
 
 #[tokio::test]
-async fn the_largest_amount_survives_the_way_in_and_out() {
+async fn largest_amount_is_stored_and_shown_exactly() {
     let hub = Hub::start();
     hub.prepare_scheme().await;
     hub.expect("POST", "/participants", r#"{"name":"green","currency":"KES"}"#, 201).await;

@@ -69,11 +69,11 @@ async fn a_transfer_is_shown_in_every_state() {
     let expired = hub.get(&format!("/transfers/{}", id(4))).await;
     assert!(expired.contains(r#""internalState":"EXPIRED_RESERVED""#), "{expired}");
     let unknown = hub.expect("GET", &format!("/transfers/{}", id(9)), "", 400).await;
-    assert_eq!(unknown, refusal(3208, &format!("Transfer ID not found - There is no transfer {}", id(9))));
+    assert_eq!(unknown, refusal(3208, &format!("Transfer ID not found - Transfer {} does not exist", id(9))));
 }
 
 #[tokio::test]
-async fn an_operator_ends_a_reservation_and_the_record_says_why() {
+async fn reservation_ended_by_an_operator_records_the_reason() {
     let hub = Hub::with_dfsps(&["green", "blue"]).await;
     let lasting = |number, amount| {
         let Command::Prepare(prepare) = prepare(id(number), "green", "blue", amount) else { unreachable!() };
@@ -121,7 +121,7 @@ async fn an_operator_ends_a_reservation_and_the_record_says_why() {
     let detail = "The transfer is final in state COMMITTED; only a reservation can be ended";
     assert_eq!(refused, refusal(3100, &format!("Generic validation error - {detail}")));
     let unknown = hub.expect("PUT", &path(9), end, 400).await;
-    assert_eq!(unknown, refusal(3208, "Transfer ID not found - There is no such transfer"));
+    assert_eq!(unknown, refusal(3208, "Transfer ID not found - This transfer does not exist"));
 }
 
 #[tokio::test]
@@ -155,13 +155,13 @@ async fn a_transaction_is_decoded_from_either_kind_of_packet() {
         assert_eq!(answer, refusal(2001, &text));
     }
     let unknown = hub.expect("GET", &format!("/transactions/{}", id(9)), "", 400).await;
-    assert_eq!(unknown, refusal(3200, &format!("Generic ID not found - There is no transfer {}", id(9))));
+    assert_eq!(unknown, refusal(3200, &format!("Generic ID not found - Transfer {} does not exist", id(9))));
     let malformed = hub.expect("GET", "/transactions/9", "", 400).await;
     assert!(malformed.contains(r#""errorCode":"3101""#), "{malformed}");
 }
 
 #[tokio::test]
-async fn the_transaction_of_an_item_is_in_the_request_of_its_bulk() {
+async fn transaction_of_an_item_comes_from_its_bulk_request() {
     let hub = Hub::with_dfsps(&["green", "blue"]).await;
     let transaction = |number| format!(r#"{{"transactionId":"{}"}}"#, id(100 + number));
     let item = |number, amount: &str| {
@@ -198,7 +198,7 @@ async fn the_transaction_of_an_item_is_in_the_request_of_its_bulk() {
     // A rejected single request leaves no body.
     hub.submit(prepare(id(5), "green", "blue", "2000"), &request).await;
     let refused = hub.expect("GET", &format!("/transactions/{}", id(5)), "", 400).await;
-    let text = "Generic ID not found - The journal keeps no bodies of refused requests";
+    let text = "Generic ID not found - The journal does not store the bodies of rejected requests";
     assert_eq!(refused, refusal(3200, text));
 }
 
@@ -239,7 +239,7 @@ async fn submit_bulk(hub: &Hub, body: &str) {
 }
 
 #[tokio::test]
-async fn positions_stand_beside_what_bounds_them() {
+async fn positions_are_shown_with_their_limits() {
     let hub = Hub::with_dfsps(&["green", "blue"]).await;
     hub.submit(prepare(id(1), "green", "blue", "250"), "").await;
     hub.submit(fulfil(id(1), "green", "blue"), "").await;
@@ -329,7 +329,7 @@ async fn undelivered_callbacks_are_listed_page_by_page() {
 
 /// The progress of a transfer: each callback with its decision and delivery, then the settlement.
 #[tokio::test]
-async fn the_progress_of_a_transfer_says_who_was_told_and_when() {
+async fn progress_of_a_transfer_shows_callbacks_with_delivery_times() {
     let hub = Hub::with_dfsps(&["green", "blue"]).await;
     let path = format!("/transfers/{}/progress", id(1));
     let unknown = hub.expect("GET", &path, "", 400).await;
@@ -382,7 +382,7 @@ async fn the_progress_of_a_transfer_says_who_was_told_and_when() {
 }
 
 #[tokio::test]
-async fn parked_callbacks_are_tried_again() {
+async fn parked_callbacks_are_redelivered() {
     let hub = Hub::with_dfsps(&["green", "blue"]).await;
     for number in 1..=3 {
         hub.submit(prepare(id(number), "green", "blue", "1"), "").await;
@@ -405,7 +405,7 @@ async fn parked_callbacks_are_tried_again() {
 
 /// The lanes' data about a callback that is not parked.
 #[tokio::test]
-async fn pending_callbacks_show_their_attempts_and_why_the_last_failed() {
+async fn pending_callbacks_show_attempts_and_the_last_failure() {
     let hub = Hub::with_dfsps(&["green", "blue"]).await;
     for number in 1..=2 {
         hub.submit(prepare(id(number), "green", "blue", "1"), "").await;
@@ -422,11 +422,11 @@ async fn pending_callbacks_show_their_attempts_and_why_the_last_failed() {
 }
 
 #[tokio::test]
-async fn callbacks_are_asked_for_in_the_right_form() {
+async fn callback_requests_of_invalid_form_are_rejected() {
     let hub = Hub::with_dfsps(&["green"]).await;
-    let unknown = "Generic ID not found - Participant 'nobody' does not exist";
+    let unknown = "Generic ID not found - Participant 'absent' does not exist";
     let not_parked = "Generic ID not found - None of these callbacks is parked";
-    let gone = "Generic ID not found - There is no undelivered callback with this key";
+    let gone = "Generic ID not found - No undelivered callback has this key";
     for (method, path, body, code, sentence) in [
         (
             "GET",
@@ -456,7 +456,7 @@ async fn callbacks_are_asked_for_in_the_right_form() {
             3101,
             r#"Malformed syntax - \"after\" must be the key of a callback"#,
         ),
-        ("GET", "/callbacks?fsp=nobody", "", 3200, unknown),
+        ("GET", "/callbacks?fsp=absent", "", 3200, unknown),
         ("GET", "/callbacks/x", "", 3200, gone),
         ("GET", "/callbacks/1-1-0", "", 3200, gone),
         ("POST", "/callbacks/redeliver", r#"{"keys":["1-1-0"]}"#, 3200, not_parked),
@@ -475,7 +475,7 @@ async fn callbacks_are_asked_for_in_the_right_form() {
             3101,
             r#"Malformed syntax - \"all\" must be true, or \"keys\" must be given"#,
         ),
-        ("POST", "/callbacks/redeliver", r#"{"all":true,"fsp":"nobody"}"#, 3200, unknown),
+        ("POST", "/callbacks/redeliver", r#"{"all":true,"fsp":"absent"}"#, 3200, unknown),
         (
             "POST",
             "/callbacks/redeliver",

@@ -12,7 +12,7 @@ use upesi_http::{Server, Workers};
 use crate::common::people::send;
 use crate::common::{Hub, Settings};
 
-/// More than the saved-up requests of an address, by those of one second.
+/// More requests than an address may send at once and in the second after that.
 const REQUESTS: usize = 200;
 /// Minimum duration of these requests.
 const TIME_MIN: Duration = Duration::from_millis(900);
@@ -46,7 +46,7 @@ async fn all_unpaced(
 }
 
 #[tokio::test]
-async fn what_no_operation_takes_and_what_strangers_ask_has_a_pace() {
+async fn unknown_and_unauthenticated_requests_have_a_rate_limit() {
     let open = || Hub::start();
     let closed = || Hub::launch(Settings { authentication: true, ..Settings::default() });
     let tried = [
@@ -64,7 +64,7 @@ async fn what_no_operation_takes_and_what_strangers_ask_has_a_pace() {
 /// Connections that are closed after an answer: every request of a client without credentials has the rate limit of its
 /// address, with every method.
 #[tokio::test]
-async fn what_strangers_ask_by_any_method_has_a_pace() {
+async fn unauthenticated_requests_of_any_method_have_a_rate_limit() {
     let tried = ["POST", "PUT", "PATCH", "DELETE"].into_iter().flat_map(|method| {
         [("", 401), ("sec-fetch-site: cross-site\r\n", 403)].map(|(lines, status)| (method, lines, status))
     });
@@ -101,7 +101,7 @@ fn metrics_port() -> MetricsPort {
 }
 
 #[tokio::test]
-async fn the_port_of_metrics_has_a_pace() {
+async fn metrics_port_has_a_rate_limit() {
     let tried = [
         (metrics_port(), "GET /metrics", "localhost", 200),
         (metrics_port(), "GET /nothing", "localhost", 404),
@@ -113,7 +113,7 @@ async fn the_port_of_metrics_has_a_pace() {
 }
 
 #[tokio::test]
-async fn the_port_of_metrics_answers_to_addresses_and_to_allowed_names() {
+async fn metrics_port_accepts_addresses_and_allowed_names() {
     let port = metrics_port();
     for (host, status) in [
         ("host: localhost", 200),

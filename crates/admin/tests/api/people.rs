@@ -29,7 +29,7 @@ async fn trail(hub: &Hub, reader: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_person_enrols_logs_in_and_out() {
+async fn user_enrols_logs_in_and_out() {
     let (hub, admin) = with_admin().await;
     let device = person(&hub, &admin, "amina", &["auditor"]).await;
     let session = logged_in(&hub, "amina", &device).await;
@@ -62,7 +62,7 @@ async fn a_person_enrols_logs_in_and_out() {
 
 /// Attempts that do not open a session, and their entries in the trail. The answer is always the same.
 #[tokio::test]
-async fn a_session_needs_name_password_and_a_fresh_code() {
+async fn session_needs_name_password_and_unused_code() {
     let (hub, admin) = with_admin().await;
     let device = person(&hub, &admin, "amina", &["auditor"]).await;
     service(&hub, &admin, "deploy", &["viewer"], None).await;
@@ -99,8 +99,8 @@ async fn a_session_needs_name_password_and_a_fresh_code() {
         "session.open amina refused wrong code",
         "session.open amina refused wrong code",
         "session.open amina refused the code was used before",
-        "session.open nobody refused no such person",
-        "session.open nobody refused no such person",
+        "session.open nobody refused no such user",
+        "session.open nobody refused no such user",
         "session.open amina refused the code was used before",
     ];
     assert_eq!(refusals, expected);
@@ -133,7 +133,7 @@ async fn rejected_credentials_are_counted_by_kind() {
 
 /// Two logins with the same code at the same moment: one of them succeeds.
 #[tokio::test]
-async fn a_code_is_good_once_also_at_the_same_moment() {
+async fn code_is_valid_once_even_for_concurrent_logins() {
     let (hub, admin) = with_admin().await;
     let device = person(&hub, &admin, "amina", &["auditor"]).await;
     let code = device.next_code(&hub);
@@ -146,11 +146,11 @@ async fn a_code_is_good_once_also_at_the_same_moment() {
 }
 
 #[tokio::test]
-async fn an_enrolment_is_used_once_and_in_time() {
+async fn enrolment_is_valid_once_and_before_its_expiry() {
     let (hub, admin) = with_admin().await;
     expect(&hub, &admin, "POST", "/operators", r#"{"name":"amina","roles":["viewer"]}"#, 201).await;
     let token = invited(&hub, &admin, "amina").await;
-    // It opens nothing else.
+    // The enrolment token permits nothing else.
     assert_eq!(status_of(&hub, &token).await, 401);
     for password in ["eleven char", ""] {
         assert_eq!(ask(&hub, "/enrolments", json!({"token": token, "password": password})).await.0, 400);
@@ -165,7 +165,7 @@ async fn an_enrolment_is_used_once_and_in_time() {
     let code = device.next_code(&hub);
     let wrong = device.code_at(hub.clock.now().as_ms() + 10 * MINUTE_MS);
     assert_eq!(ask(&hub, "/enrolments/confirm", json!({"token": token, "code": wrong})).await.0, 401);
-    // Without a valid code there is no login.
+    // A login needs a valid code.
     assert_eq!(log_in(&hub, "amina", PASSWORD, &code).await.0, 401);
     assert_eq!(ask(&hub, "/enrolments/confirm", json!({"token": token, "code": code})).await.0, 201);
     for path in ["/enrolments", "/enrolments/confirm"] {
@@ -206,7 +206,7 @@ async fn an_enrolment_is_used_once_and_in_time() {
 }
 
 #[tokio::test]
-async fn a_session_ends_with_time_its_operator_or_its_password() {
+async fn session_ends_by_time_inactive_operator_or_new_password() {
     let (hub, admin) = with_admin().await;
     let device = person(&hub, &admin, "amina", &["viewer"]).await;
     let idle = logged_in(&hub, "amina", &device).await;
@@ -229,7 +229,7 @@ async fn a_session_ends_with_time_its_operator_or_its_password() {
     };
     change("/operators/amina", "PUT", r#"{"roles":["auditor"]}"#).await;
     change("/operators/amina", "PUT", r#"{"isActive":false}"#).await;
-    // It does not become valid again with the operator.
+    // The session stays ended when the operator is active again.
     expect(&hub, &admin, "PUT", "/operators/amina", r#"{"isActive":true}"#, 200).await;
     let listed = expect(&hub, &admin, "GET", "/sessions", "", 200).await;
     assert_eq!(listed, json!([]));
@@ -238,7 +238,7 @@ async fn a_session_ends_with_time_its_operator_or_its_password() {
 }
 
 #[tokio::test]
-async fn sessions_are_seen_and_ended_by_their_person_and_by_administrators() {
+async fn sessions_are_listed_and_ended_by_their_user_and_administrators() {
     let (hub, admin) = with_admin().await;
     let amina = person(&hub, &admin, "amina", &["viewer"]).await;
     let brian = person(&hub, &admin, "brian", &["viewer"]).await;
@@ -269,7 +269,7 @@ async fn sessions_are_seen_and_ended_by_their_person_and_by_administrators() {
 }
 
 #[tokio::test]
-async fn a_password_is_changed_by_its_person_and_reset_by_an_administrator() {
+async fn password_is_changed_by_its_user_and_reset_by_an_administrator() {
     const OTHER: &str = "another long password";
     let (hub, admin) = with_admin().await;
     let device = person(&hub, &admin, "amina", &["viewer"]).await;
@@ -297,7 +297,7 @@ async fn a_password_is_changed_by_its_person_and_reset_by_an_administrator() {
 
 /// Users can approve after a code within the last five minutes; tokens of operators cannot.
 #[tokio::test]
-async fn only_people_with_a_fresh_code_approve() {
+async fn approval_needs_a_session_with_a_recent_code() {
     let settings =
         Settings { authentication: true, approvals: true, approvers_are_people: true, ..Settings::default() };
     let hub = Hub::launch(settings);
@@ -323,7 +323,7 @@ async fn only_people_with_a_fresh_code_approve() {
     let machine = made["token"].as_str().unwrap();
     let waiting = token(&ivan.0, "ivan").await;
     let refused = approve(machine, &waiting["approvalId"]).await;
-    assert!(refused.0 == 403 && refused.1.contains("Only people approve here"), "{refused:?}");
+    assert!(refused.0 == 403 && refused.1.contains("Only users may approve"), "{refused:?}");
     let waiting = token(machine, "ines").await;
     hub.clock.advance(5 * MINUTE_MS + 1);
     let refused = approve(&ivan.0, &waiting["approvalId"]).await;
@@ -343,7 +343,7 @@ async fn only_people_with_a_fresh_code_approve() {
 
 /// If approvals are needed, one administrator alone cannot create a second user or reset one.
 #[tokio::test]
-async fn enrolments_are_made_by_two_administrators() {
+async fn enrolment_needs_two_administrators() {
     let (hub, first, second) = with_approvals().await;
     let lines = format!("authorization: Bearer {first}\r\nupesi-reason: a new phone, seen\r\n");
     let (status, _, body) = send(&hub, &lines, "POST", "/operators/ivan/enrolments", "{}").await;
@@ -360,7 +360,7 @@ async fn enrolments_are_made_by_two_administrators() {
 }
 
 #[tokio::test]
-async fn who_guesses_waits_and_the_person_is_not_locked_out() {
+async fn guessing_is_delayed_and_the_user_is_not_locked_out() {
     let (hub, admin) = with_admin().await;
     let device = person(&hub, &admin, "amina", &["viewer"]).await;
     let mut statuses = Vec::new();
@@ -382,10 +382,10 @@ async fn who_guesses_waits_and_the_person_is_not_locked_out() {
 
 /// A hub without authentication has no users.
 #[tokio::test]
-async fn a_hub_without_authentication_has_no_sessions() {
+async fn hub_without_authentication_has_no_sessions() {
     let hub = Hub::start();
     let body = json!({"operator": "amina", "password": PASSWORD, "code": "000000"}).to_string();
     let answer = hub.expect("POST", "/sessions", &body, 400).await;
-    assert!(answer.contains("asks nobody who they are"), "{answer}");
+    assert!(answer.contains("has no authentication"), "{answer}");
     assert_eq!(hub.get("/sessions").await, "[]");
 }

@@ -13,7 +13,7 @@ use crate::common::people::with_admin;
 use crate::common::{Hub, Settings, refusal};
 
 #[tokio::test]
-async fn health_names_every_part_and_says_when_one_is_down() {
+async fn health_names_every_part_and_its_failure() {
     let mut hub = Hub::start();
     let health = hub.get("/health").await;
     let (head, rest) = health.split_once(r#","uptime":"#).unwrap();
@@ -70,7 +70,7 @@ async fn metrics_lanes_and_the_log_level_come_from_the_process() {
 }
 
 #[tokio::test]
-async fn the_catalogue_has_the_numbers_that_portals_translate_with() {
+async fn enums_have_the_numbers_that_portals_need() {
     let hub = Hub::start();
     let types = hub.get("/ledgerAccountTypes").await;
     let first = r#"[{"id":1,"name":"POSITION","description":"Typical accounts from which a DFSP provisions transfers","isActive":true,"isSettleable":true},"#;
@@ -100,10 +100,10 @@ async fn the_catalogue_has_the_numbers_that_portals_translate_with() {
 }
 
 #[tokio::test]
-async fn requests_that_no_resource_takes_are_refused_in_the_same_form() {
+async fn requests_without_a_resource_get_errors_in_the_usual_form() {
     let hub = Hub::start();
     let body = r#"{"name":"green","currency":"KES"}"#;
-    let wrong_method = refusal(3000, "Generic client error - This resource does not take this method");
+    let wrong_method = refusal(3000, "Generic client error - This resource does not support this method");
     for (method, path, status, answer) in [
         ("GET", "/nothing", 404, refusal(3002, "Unknown URI")),
         ("GET", "/participants/", 404, refusal(3002, "Unknown URI")),
@@ -130,7 +130,7 @@ async fn requests_that_no_resource_takes_are_refused_in_the_same_form() {
 }
 
 #[tokio::test]
-async fn bodies_have_a_bound() {
+async fn body_beyond_the_limit_is_rejected() {
     let hub = Hub::start();
     let padded = |length: usize| format!("{{{}}}", " ".repeat(length - 2));
     let (status, answer) = hub.call("POST", "/participants", &padded(BODY_BYTES_MAX)).await;
@@ -155,7 +155,7 @@ const SHORT: Duration = Duration::from_millis(40);
 const AMPLE: Duration = Duration::from_secs(30);
 
 #[tokio::test]
-async fn a_head_that_never_ends_is_cut_off() {
+async fn head_that_never_ends_is_cut_off() {
     let hub = Hub::start_limited(Limits { head_deadline: SHORT, ..upesi_admin::limits(64) }, AMPLE);
     for part in ["G", "GET /live HTTP/1.1\r\n", "GET /live HTTP/1.1\r\nhost: hub\r\ndate: Tue"] {
         let mut stream = TcpStream::connect(hub.address).await.unwrap();
@@ -168,7 +168,7 @@ async fn a_head_that_never_ends_is_cut_off() {
 }
 
 #[tokio::test]
-async fn a_body_that_never_ends_is_cut_off() {
+async fn body_that_never_ends_is_cut_off() {
     let hub = Hub::start_limited(upesi_admin::limits(64), SHORT);
     let head = "POST /participants HTTP/1.1\r\nhost: hub\r\ncontent-type: application/json\r\n";
     for rest in ["content-length: 34\r\n\r\n{\"name\":", "transfer-encoding: chunked\r\n\r\n5\r\n{\"nam\r\n"]
@@ -182,7 +182,7 @@ async fn a_body_that_never_ends_is_cut_off() {
 }
 
 #[tokio::test]
-async fn a_body_in_another_coding_than_identity_is_refused_before_it_comes() {
+async fn encoded_body_is_rejected_before_it_is_read() {
     let hub = Hub::start_limited(upesi_admin::limits(64), AMPLE);
     let head = "POST /participants HTTP/1.1\r\nhost: hub\r\ncontent-type: application/json\r\ncontent-length: 34\r\n";
     for coding in ["gzip", "identity, br"] {
@@ -194,14 +194,14 @@ async fn a_body_in_another_coding_than_identity_is_refused_before_it_comes() {
 }
 
 #[tokio::test]
-async fn a_connection_over_the_cap_is_told_that_the_hub_is_busy() {
+async fn connection_beyond_the_limit_is_answered_busy() {
     let hub = Hub::start_limited(Limits { connections_max: 0, ..upesi_admin::limits(1) }, AMPLE);
     let (status, body) = hub.call("GET", "/live", "").await;
     assert_eq!((status, body), (503, refusal(2005, "Server busy - Too many connections")));
 }
 
 #[tokio::test]
-async fn an_operators_connection_stays_where_a_crowd_of_strangers_comes() {
+async fn connection_of_an_operator_survives_many_unauthenticated_ones() {
     let (hub, admin) = with_admin().await;
     let asked = |lines: &str| format!("GET /live HTTP/1.1\r\nhost: hub\r\n{lines}\r\n");
     let of_operator = asked(&format!("authorization: Bearer {admin}\r\n"));
@@ -224,7 +224,7 @@ async fn an_operators_connection_stays_where_a_crowd_of_strangers_comes() {
 }
 
 #[tokio::test]
-async fn a_crowd_that_idles_or_sends_slowly_does_not_shut_operators_out() {
+async fn idle_and_slow_connections_do_not_block_operators() {
     let hub = Hub::start_limited(upesi_admin::limits(16), AMPLE);
     let slow_body = "POST /participants HTTP/1.1\r\nhost: hub\r\ncontent-type: application/json\r\ncontent-length: 34\r\n\r\n{";
     for sent in ["", "GET /li", slow_body, "GET /metrics HTTP/1.1\r\nhost: hub\r\n\r\n"] {
@@ -239,7 +239,7 @@ async fn a_crowd_that_idles_or_sends_slowly_does_not_shut_operators_out() {
 }
 
 #[tokio::test]
-async fn only_allowed_hosts_are_answered() {
+async fn requests_for_other_hosts_are_rejected() {
     let hub = Hub::start();
     for (hosts, status) in [
         ("host: hub", 200),
@@ -265,14 +265,14 @@ async fn only_allowed_hosts_are_answered() {
 }
 
 #[tokio::test]
-async fn a_node_of_a_cluster_hands_over_and_takes_nothing_more() {
+async fn leader_hands_over_and_accepts_no_further_changes() {
     let alone = Hub::start();
     alone.expect("POST", "/cluster/promote", "{}", 501).await;
     let refused = alone.expect("POST", "/cluster/hand-over", "{}", 501).await;
-    assert_eq!(refused, refusal(2002, "Not implemented - This hub is no node of a cluster"));
+    assert_eq!(refused, refusal(2002, "Not implemented - This hub is not a node of a cluster"));
     let node = Hub::node(3);
     for (body, sentence) in [
-        (r#"{"to":3}"#, r#"\"to\" must be another node than the one that leads"#),
+        (r#"{"to":3}"#, r#"\"to\" must be a node other than the leader"#),
         (r#"{"to":-1}"#, r#"\"to\" must be a whole number from 0 to 1000000"#),
         (r#"{"after":1}"#, r#"\"after\" is not allowed"#),
     ] {
@@ -289,7 +289,7 @@ async fn a_node_of_a_cluster_hands_over_and_takes_nothing_more() {
 
 // The API of a follower.
 
-const LEADER: &str = "This node follows; node 2 leads, at http://hub-2:4000";
+const LEADER: &str = "This node is a follower; the leader is node 2 at http://hub-2:4000";
 
 fn hub(authentication: bool) -> (Hub, Arc<Mutex<Followed>>) {
     let leader = Some((2, "http://hub-2:4000".to_owned()));
@@ -304,7 +304,7 @@ async fn head(hub: &Hub, path: &str) -> String {
 }
 
 #[tokio::test]
-async fn answers_say_how_old_they_are_and_changes_name_the_leader() {
+async fn follower_reads_report_their_age_and_changes_name_the_leader() {
     let (hub, at) = hub(false);
     let refused = (503, refusal(2003, &format!("Service currently unavailable - {LEADER}")));
     for operation in hub.operations.clone() {
@@ -322,17 +322,17 @@ async fn answers_say_how_old_they_are_and_changes_name_the_leader() {
     for header in ["upesi-age-ms: 412", "upesi-record: 90", "upesi-leader: 2"] {
         assert!(told.contains(header), "{header} is not in {told}");
     }
-    // It has read nothing yet, so it cannot answer.
+    // The follower has read nothing yet, so it cannot answer.
     *at.lock().unwrap() = Followed::default();
     let nothing = "Service currently unavailable - This node has not read the log yet";
     assert_eq!(hub.call("GET", "/participants", "").await, (503, refusal(2003, nothing)));
     assert!(!head(&hub, "/live").await.contains("upesi-"));
-    let nobody = "Service currently unavailable - This node follows, and no node leads";
+    let nobody = "Service currently unavailable - This node is a follower, and the cluster has no leader";
     assert_eq!(hub.call("POST", "/participants", "{}").await, (503, refusal(2003, nobody)));
 }
 
 #[tokio::test]
-async fn who_leads_is_for_operators_to_know() {
+async fn leader_is_named_only_to_operators() {
     let (hub, _) = hub(true);
     for (method, path) in [("POST", "/participants"), ("GET", "/participants")] {
         assert_eq!(hub.call(method, path, "").await.0, 401, "{method} {path}");
@@ -340,7 +340,7 @@ async fn who_leads_is_for_operators_to_know() {
 }
 
 #[tokio::test]
-async fn a_hub_that_follows_nobody_says_no_age() {
+async fn standalone_hub_reports_no_age() {
     let told = head(&Hub::start(), "/participants").await;
     assert!(told.starts_with("HTTP/1.1 200") && !told.contains("upesi-"), "{told}");
 }

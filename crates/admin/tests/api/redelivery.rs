@@ -15,7 +15,7 @@ use upesi_testsupport::held::HeldEngine;
 
 use crate::common::{Hub, Settings, id, name, prepare, refusal};
 
-/// More than two commands take.
+/// More callbacks than two commands redeliver.
 const COUNT: usize = 20_500;
 const AT_ONCE: usize = 10_000;
 /// A batch above this size has a redelivery. Batches of prepares and parked callbacks end at 16 KiB.
@@ -130,9 +130,9 @@ async fn redeliver(hub: &Hub, body: &str) -> String {
     hub.expect("POST", "/callbacks/redeliver", body, 202).await
 }
 
-/// More than one command takes. Each is counted once, and none is left.
+/// One command is not enough. Each callback is counted once, and none is left.
 #[tokio::test]
-async fn all_parked_callbacks_are_tried_again_however_many() {
+async fn redelivery_of_many_parked_callbacks_covers_all() {
     let (hub, _) = with_parked().await;
     assert_eq!(redeliver(&hub, r#"{"all":true,"fsp":"green"}"#).await, r#"{"redelivered":0,"remaining":0}"#);
     let all = format!(r#"{{"redelivered":{COUNT},"remaining":0}}"#);
@@ -144,7 +144,7 @@ async fn all_parked_callbacks_are_tried_again_however_many() {
 }
 
 #[tokio::test]
-async fn what_a_full_disk_leaves_parked_is_counted_and_can_be_asked_for_again() {
+async fn redelivery_on_a_full_disk_counts_remaining_callbacks() {
     let (hub, room) = with_parked().await;
     room.store(1, Ordering::SeqCst);
     let remaining = COUNT - AT_ONCE;
@@ -168,7 +168,7 @@ async fn what_a_full_disk_leaves_parked_is_counted_and_can_be_asked_for_again() 
 const HUB_ACCOUNT: &str = r#"{"currency":"KES","type":"HUB_RECONCILIATION"}"#;
 
 #[tokio::test]
-async fn a_full_queue_is_busy_and_recovers() {
+async fn full_queue_is_answered_busy_and_recovers() {
     let hub = Hub::launch(Settings { queue_commands_max: 1, ..Settings::default() });
     let held = HeldEngine::hold(&hub.handle);
     let busy = (503, refusal(2005, "Server busy - the hub is busy"));
@@ -192,7 +192,7 @@ async fn a_full_queue_is_busy_and_recovers() {
 }
 
 #[tokio::test]
-async fn an_archive_that_cannot_be_read_is_the_hubs_fault() {
+async fn archive_read_error_is_an_internal_error() {
     let hub = Hub::start();
     hub.handle.archive().unwrap().apply(&[(id(1), b"rotten".to_vec())], 0).unwrap();
     let text = "Internal server error - the archive of finished transfers cannot be read: ";
@@ -201,13 +201,13 @@ async fn an_archive_that_cannot_be_read_is_the_hubs_fault() {
         let (status, body) = hub.call("GET", &format!("/{path}/{}", id(1)), "").await;
         assert!(status == 500 && body.starts_with(&told), "{path}: {status} {body}");
     }
-    let absent = refusal(3208, &format!("Transfer ID not found - There is no transfer {}", id(2)));
+    let absent = refusal(3208, &format!("Transfer ID not found - Transfer {} does not exist", id(2)));
     let (_, body) = hub.call("GET", &format!("/transfers/{}", id(2)), "").await;
     assert_eq!(body, absent, "others can be looked up");
 }
 
 #[tokio::test]
-async fn a_store_that_its_disk_failed_is_told_of_while_payments_go_on() {
+async fn failed_store_is_reported_and_payments_continue() {
     let disk = SimDisk::new(1);
     let hub = Hub::launch(Settings { store_log: Some(disk.clone()), ..Settings::default() });
     hub.prepare_scheme().await;
@@ -235,7 +235,7 @@ async fn a_store_that_its_disk_failed_is_told_of_while_payments_go_on() {
 
     let health = hub.get("/health").await;
     assert!(health.starts_with(r#"{"status":"OK","#), "{health}");
-    let detail = "the disk failed it: changes are refused until a restart, reads go on";
+    let detail = "stopped after a disk failure: changes are rejected until a restart, reads continue";
     let down = format!(r#"{{"name":"store","status":"DOWN","detail":"{detail}"}}"#);
     assert!(health.ends_with(&parts(&down)), "{health}");
     assert!(hub.get(known).await.ends_with(r#""entries":[{"fspId":"green"}]}"#));

@@ -1,10 +1,10 @@
-//! Every refusal of the operator's API: status, code and sentence; and nothing is changed by any of them.
+//! Every rejection of the operators' API: status, code and text. No rejected request changes anything.
 
 use crate::common::{Hub, MODEL, funds, funds_in, id, refusal};
 use upesi_ledger::{AdminCommand, Command, Limits};
 use upesi_types::ErrorCode;
 
-/// Longest description, in characters.
+/// Maximum length of a description, in characters.
 const DESCRIPTION_CHARS_MAX: usize = 4_096;
 
 /// Runs a table whose rows are `METHOD path [body] => code detail`. Every answer has status 400.
@@ -27,7 +27,7 @@ async fn check(hub: &Hub, table: &str) {
         let description = code.describe_within(detail, DESCRIPTION_CHARS_MAX).replace('"', "\\\"");
         let (status, answer) = hub.call(method, path, body).await;
         let expected = refusal(code.number(), &description);
-        // A row has the beginning of a long list only.
+        // A row has only the beginning of a long list.
         let is_list_cut = detail.contains("must be one of [") && !detail.ends_with(']');
         let (beginning, end) = expected.split_at(expected.rfind(r#"","errorName""#).unwrap());
         let is_list = is_list_cut && answer.starts_with(beginning) && answer.ends_with(end);
@@ -37,7 +37,7 @@ async fn check(hub: &Hub, table: &str) {
     assert_eq!(state().await, before);
 }
 
-/// Turns rows `METHOD path from~to => code detail` into rows with a body: the good one with one thing replaced.
+/// Turns rows `METHOD path from~to => code detail` into rows with a body: the valid body with one part replaced.
 fn vary(good: &str, table: &str) -> String {
     let mut rows = String::new();
     for row in table.lines().map(str::trim).filter(|row| !row.is_empty()) {
@@ -52,7 +52,7 @@ fn vary(good: &str, table: &str) -> String {
 }
 
 #[tokio::test]
-async fn participants() {
+async fn rejections_of_participant_calls() {
     let hub = Hub::with_dfsps(&["green"]).await;
     check(
         &hub,
@@ -88,7 +88,7 @@ async fn participants() {
 }
 
 #[tokio::test]
-async fn texts_that_hide_something() {
+async fn rejections_of_texts_with_hidden_characters() {
     let hub = Hub::with_dfsps(&["green"]).await;
     let good = funds_in(&id(1).to_string(), "5");
     let mut table = String::new();
@@ -104,7 +104,7 @@ async fn texts_that_hide_something() {
 }
 
 #[tokio::test]
-async fn endpoints() {
+async fn rejections_of_endpoint_calls() {
     let hub = Hub::with_dfsps(&["green"]).await;
     let table = r#"
         POST /participants/nobody/endpoints {"type":"@POST","value":"http://x"} => 3200 Participant 'nobody' does not exist
@@ -133,7 +133,7 @@ async fn endpoints() {
 }
 
 #[tokio::test]
-async fn limits() {
+async fn rejections_of_limit_calls() {
     let hub = Hub::with_dfsps(&["green"]).await;
     hub.expect("POST", "/participants", r#"{"name":"fresh","currency":"KES"}"#, 201).await;
     let table = r#"
@@ -162,7 +162,7 @@ async fn limits() {
 }
 
 #[tokio::test]
-async fn accounts() {
+async fn rejections_of_account_calls() {
     let hub = Hub::with_dfsps(&["green", "blue"]).await;
     check(
         &hub,
@@ -190,7 +190,7 @@ async fn accounts() {
 }
 
 #[tokio::test]
-async fn first_steps_of_funds() {
+async fn rejections_of_deposits_and_reserved_withdrawals() {
     let hub = Hub::with_dfsps(&["green", "blue"]).await;
     let (fresh, known) = (id(1).to_string(), id(1000).to_string());
     let good = funds_in(&fresh, "10");
@@ -219,20 +219,20 @@ async fn first_steps_of_funds() {
     let table = table.replace("@fresh", &fresh).replace("@known", &known).replace("@currency", currencies);
     check(&hub, &vary(&good, &table)).await;
 
-    // The very same body for another account is no resend.
+    // The same body for another account is not a repetition.
     let body = funds_in(&known, "5000");
     hub.expect("POST", "/participants/green/accounts/4", &body, 202).await;
     let refused = hub.expect("POST", "/participants/blue/accounts/6", &body, 400).await;
     let text = "Modified request - transferId was used for another movement of funds";
     assert_eq!(refused, refusal(3106, text));
 
-    // Suspension stops payments, and not what settles earlier ones.
+    // A suspension stops payments, but not the funds movements that settle earlier ones.
     hub.expect("PUT", "/participants/green", r#"{"isActive":false}"#, 200).await;
     hub.expect("POST", "/participants/green/accounts/4", &good, 202).await;
 }
 
 #[tokio::test]
-async fn second_steps_of_funds() {
+async fn rejections_of_withdrawal_ends() {
     let hub = Hub::with_dfsps(&["green", "blue"]).await;
     let table = r#"
         PUT /participants/green/accounts/4/transfers/@none {"action":"recordFundsOutCommit","reason":"paid"} => 3208 This account has no such movement of funds
@@ -251,7 +251,7 @@ async fn second_steps_of_funds() {
 }
 
 #[tokio::test]
-async fn an_account_that_was_never_opened_takes_no_funds() {
+async fn unopened_account_accepts_no_funds() {
     let hub = Hub::with_dfsps(&["green"]).await;
     hub.expect("POST", "/participants", r#"{"name":"fresh","currency":"KES"}"#, 201).await;
     let body = funds(&id(1).to_string(), "recordFundsIn", "1");
@@ -263,7 +263,7 @@ async fn an_account_that_was_never_opened_takes_no_funds() {
 }
 
 #[tokio::test]
-async fn an_initial_position_must_fit_the_hubs_account() {
+async fn initial_position_beyond_the_hubs_account_is_rejected() {
     let hub = Hub::with_dfsps(&["green"]).await;
     for name in ["first", "second"] {
         hub.expect("POST", "/participants", &format!(r#"{{"name":"{name}","currency":"KES"}}"#), 201).await;
@@ -274,18 +274,18 @@ async fn an_initial_position_must_fit_the_hubs_account() {
     };
     let most = open("99999999999999.9999");
     hub.expect("POST", "/participants/first/initialPositionAndLimits", &most, 201).await;
-    let beyond = "The initial position is beyond what the hub's account can hold";
+    let beyond = "The initial position exceeds the amount that the hub's account can hold";
     let path = "/participants/second/initialPositionAndLimits";
     check(&hub, &format!("POST {path} {} => 3100 {beyond}", open("0.0001"))).await;
     hub.expect("POST", path, &open("0"), 201).await;
 }
 
 #[tokio::test]
-async fn a_withdrawal_that_expired_is_not_paid() {
+async fn expired_withdrawal_cannot_be_committed() {
     let hub = Hub::with_dfsps(&["green"]).await;
     let body = funds(&id(1).to_string(), "recordFundsOutPrepareReserve", "10");
     hub.expect("POST", "/participants/green/accounts/4", &body, 202).await;
-    // Five days and a millisecond; nobody has looked at deadlines since.
+    // Five days and a millisecond later. No deadline was checked in between.
     hub.clock.advance(432_000_001);
     let path = format!("/participants/green/accounts/4/transfers/{}", id(1));
     let commit = r#"{"action":"recordFundsOutCommit","reason":"paid"}"#;
@@ -294,7 +294,7 @@ async fn a_withdrawal_that_expired_is_not_paid() {
 }
 
 #[tokio::test]
-async fn settlement_models_and_account_types() {
+async fn rejections_of_settlement_models_and_account_types() {
     let hub = Hub::with_dfsps(&["green"]).await;
     let other = MODEL.replace(r#""DEFERREDNET""#, r#""OTHER""#);
     let table = r#"
@@ -328,7 +328,7 @@ async fn settlement_models_and_account_types() {
 }
 
 #[tokio::test]
-async fn all_combinations_of_a_settlement_model() {
+async fn settlement_models_of_unsupported_combinations_are_rejected() {
     for (delay, granularity, interchange, is_allowed) in [
         ("IMMEDIATE", "GROSS", "BILATERAL", true),
         ("DEFERRED", "GROSS", "BILATERAL", true),
@@ -355,7 +355,7 @@ async fn all_combinations_of_a_settlement_model() {
 }
 
 #[tokio::test]
-async fn fee_rules() {
+async fn rejections_of_fee_rules() {
     let hub = Hub::with_dfsps(&["green"]).await;
     let good = r#"{"name":"WALLET","currency":"KES","ratePercent":0.6,"paidBy":"PAYER"}"#;
     check(
@@ -383,8 +383,8 @@ async fn fee_rules() {
         POST /feeRules 0.6~0.6,"payees":["nobody"] => 3200 Participant 'nobody' does not exist
         POST /feeRules 0.6~0.6,"payees":["Hub"] => 3200 Participant 'Hub' does not exist
         POST /feeRules 0.6~0.6,"from":"tomorrow" => 3101 "from" must be an instant such as 2031-04-01T12:00:00.000Z
-        POST /feeRules 0.6~0.6,"from":"2031-03-01T12:00:00.000Z" => 3100 A fee rule begins now or later, and ends after that
-        POST /feeRules 0.6~0.6,"until":"2031-03-01T12:00:00.000Z" => 3100 A fee rule begins now or later, and ends after that
+        POST /feeRules 0.6~0.6,"from":"2031-03-01T12:00:00.000Z" => 3100 A fee rule must not begin in the past, and must end after its beginning
+        POST /feeRules 0.6~0.6,"until":"2031-03-01T12:00:00.000Z" => 3100 A fee rule must not begin in the past, and must end after its beginning
         POST /feeRules 0.6~0.6,"script":"x" => 3101 "script" is not allowed
         "#,
         ),
@@ -395,13 +395,13 @@ async fn fee_rules() {
         &hub,
         r#"
         POST /feeRules {"name":"WALLET","currency":"KES","fixed":1,"paidBy":"PAYER"} => 3100 A fee rule of that name exists
-        GET /feeRules/NOTHING => 3200 There is no such fee rule
-        PUT /feeRules/NOTHING {"until":"now"} => 3200 There is no such fee rule
+        GET /feeRules/NOTHING => 3200 This fee rule does not exist
+        PUT /feeRules/NOTHING {"until":"now"} => 3200 This fee rule does not exist
         PUT /feeRules/WALLET {} => 3101 "until" is required
         PUT /feeRules/WALLET {"until":null} => 3101 "until" is required
         PUT /feeRules/WALLET {"until":"later"} => 3101 "until" must be an instant such as 2031-04-01T12:00:00.000Z
         PUT /feeRules/WALLET {"until":"now","from":"now"} => 3101 "from" is not allowed
-        PUT /feeRules/WALLET {"until":"2031-03-01T12:00:00.000Z"} => 3100 A fee rule begins now or later, and ends after that
+        PUT /feeRules/WALLET {"until":"2031-03-01T12:00:00.000Z"} => 3100 A fee rule must not begin in the past, and must end after its beginning
         "#,
     )
     .await;
@@ -415,7 +415,7 @@ async fn blocks_and_revoked_keys_have_limits() {
         hub.expect("POST", "/blocks", &block(digit), 201).await;
     }
     check(&hub, &format!("POST /blocks {} => 3100 A hub has at most 10000 blocks", block("c"))).await;
-    // What is blocked stays, and one that is lifted makes room.
+    // An existing block is not counted twice, and a lifted block leaves space for another one.
     hub.expect("POST", "/blocks", &block("a"), 201).await;
     let lift = format!("/blocks?kind=spki-sha256&value={}", "a".repeat(64));
     hub.expect("DELETE", &lift, "", 204).await;
@@ -434,9 +434,9 @@ async fn blocks_and_revoked_keys_have_limits() {
         format!("/participants/{name}/signatureKeys/{}", added["sha256"].as_str().unwrap())
     };
     let path = add("green").await;
-    let text = "At most 1000 keys of a participant are kept as revoked";
+    let text = "At most 1000 revoked keys of a participant are retained";
     check(&hub, &format!("DELETE {path} => 3100 {text}")).await;
-    // It counts still, and those of others are counted apart.
+    // The key is still in use, and each participant has a limit of its own.
     let keys = hub.get("/participants/green/signatureKeys").await;
     assert!(keys.contains(r#""state":"current""#), "{keys}");
     hub.submit(Command::Admin(revoke("blue", [3; 32])), "").await;

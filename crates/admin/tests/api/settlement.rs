@@ -1,5 +1,5 @@
-//! `/v2/settlementWindows` and `/v2/settlements`: a day from the close to the last stage, an abort,
-//! searches, and every refusal.
+//! `/v2/settlementWindows` and `/v2/settlements`: a day from the close to the last stage, an abort, searches, and every
+//! rejection.
 
 mod limits;
 
@@ -33,7 +33,7 @@ async fn settle(hub: &Hub) -> Value {
     settlement
 }
 
-/// All accounts to a state.
+/// Sets all accounts to a state.
 fn stage(state: &str) -> Value {
     let account = |id: u32| json!({"id": id, "state": state, "reason": "sent", "externalReference": "ref-1"});
     json!({"participants": [{"id": 2, "accounts": [account(3)]}, {"id": 3, "accounts": [account(5)]}]})
@@ -48,7 +48,7 @@ async fn positions(hub: &Hub) -> (Value, Value) {
 }
 
 #[tokio::test]
-async fn a_day_is_closed_and_settled() {
+async fn window_is_closed_and_settled() {
     let hub = traded().await;
     let (status, open) = ask(&hub, "GET", "/v2/settlementWindows?state=OPEN", Value::Null).await;
     assert_eq!((status, &open[0]["settlementWindowId"]), (200, &json!(1)));
@@ -90,7 +90,7 @@ async fn a_day_is_closed_and_settled() {
 }
 
 #[tokio::test]
-async fn faulty_accounts_are_named_and_the_others_advance() {
+async fn advance_reports_faulty_accounts_and_advances_the_others() {
     let hub = traded().await;
     settle(&hub).await;
     let account = |id: u32| json!({"id": id, "state": "PS_TRANSFERS_RECORDED", "reason": "sent"});
@@ -129,7 +129,7 @@ async fn faulty_accounts_are_named_and_the_others_advance() {
 }
 
 #[tokio::test]
-async fn an_abort_makes_windows_settleable_again() {
+async fn abort_makes_windows_settleable_again() {
     let hub = traded().await;
     settle(&hub).await;
     for state in ["PS_TRANSFERS_RECORDED", "PS_TRANSFERS_RESERVED"] {
@@ -154,7 +154,7 @@ async fn an_abort_makes_windows_settleable_again() {
 }
 
 #[tokio::test]
-async fn searches_filter() {
+async fn searches_return_matching_windows_and_settlements() {
     let hub = traded().await;
     settle(&hub).await;
     for (path, found) in [
@@ -165,7 +165,7 @@ async fn searches_filter() {
         ("/v2/settlementWindows?state=PENDING_SETTLEMENT", Some(1)),
         ("/v2/settlementWindows?state=PROCESSING", None),
         ("/v2/settlementWindows?fromDateTime=1970-01-01T00:00:00.000Z", Some(2)),
-        // As portals send them: without milliseconds, and years of four digits.
+        // In the form that portals send: without milliseconds, and with years from 1000 to 9999.
         ("/v2/settlementWindows?fromDateTime=2031-04-01T00:00:00Z&toDateTime=2031-04-02T00:00:00Z", Some(2)),
         ("/v2/settlementWindows?fromDateTime=1000-01-01T00:00:00Z&toDateTime=9999-12-31T23:59:59Z", Some(2)),
         ("/v2/settlementWindows?fromDateTime=2031-04-01T03:00:00%2B03:00&state=PENDING_SETTLEMENT", Some(1)),
@@ -182,7 +182,7 @@ async fn searches_filter() {
         ("/v2/settlements?fromSettlementWindowDateTime=2031-01-01T00:00:00Z", Some(1)),
         ("/v2/settlements?fromSettlementWindowDateTime=2032-01-01T00:00:00Z", None),
         ("/v2/settlementWindows?fromDateTime=2032-01-01T00:00:00.000Z", None),
-        // The settlement gave the window another reason.
+        // The settlement replaced the window's reason.
         ("/v2/settlementWindows?closeReason=end%20of%20day", Some(1)),
         ("/v2/settlementWindows?closeReason=end", None),
         ("/v2/settlementWindows?closeReason=EOD", None),
@@ -225,9 +225,9 @@ async fn searches_filter() {
     assert_eq!(part["participants"][0]["accounts"][0]["id"], 3);
 }
 
-/// Pairs in order of accounts, in pages; those of a closed window stay.
+/// Pairs are ordered by accounts, in pages. The pairs of a closed window are retained.
 #[tokio::test]
-async fn pairs_are_what_each_owes_each_other() {
+async fn pairs_contain_the_obligations_between_accounts() {
     let hub = Hub::with_dfsps(&["green", "blue", "red"]).await;
     for (number, payer, payee, amount) in [
         (50, "green", "blue", "18.5"),
@@ -283,7 +283,7 @@ const VALIDATION: &str = "3100 Generic validation error - ";
 const MALFORMED: &str = "3101 Malformed syntax - ";
 const MISSING: &str = "3102 Missing mandatory element - ";
 
-/// Each request of a table is refused with 400, its code and its text. Bodies are JSON; empty for GET.
+/// Each request of a table is rejected with 400, its code and its text. Bodies are JSON, and empty for GET.
 async fn all_refused(hub: &Hub, table: &[(&str, &str, &str, &str, &str)]) {
     for (method, path, body, code, detail) in table {
         let body = if body.is_empty() { Value::Null } else { serde_json::from_str(body).unwrap() };
@@ -293,7 +293,7 @@ async fn all_refused(hub: &Hub, table: &[(&str, &str, &str, &str, &str)]) {
 }
 
 #[tokio::test]
-async fn questions_about_nothing_are_refused() {
+async fn searches_without_valid_filter_are_rejected() {
     let hub = traded().await;
     settle(&hub).await;
     let windows = "Use at least one parameter: participantId, state, fromDateTime, toDateTime, currency";
@@ -324,7 +324,7 @@ async fn questions_about_nothing_are_refused() {
 }
 
 #[tokio::test]
-async fn wrong_closes_are_refused() {
+async fn invalid_closes_are_rejected() {
     let hub = traded().await;
     let closed = r#"{"state":"CLOSED","reason":"end of day"}"#;
     all_refused(
@@ -354,7 +354,7 @@ async fn wrong_closes_are_refused() {
 }
 
 #[tokio::test]
-async fn wrong_settlements_are_refused() {
+async fn invalid_settlements_are_rejected() {
     let hub = traded().await;
     close(&hub, 1).await;
     let gross = json!({
@@ -387,7 +387,7 @@ async fn wrong_settlements_are_refused() {
 }
 
 #[tokio::test]
-async fn wrong_updates_are_refused() {
+async fn invalid_updates_are_rejected() {
     let hub = traded().await;
     settle(&hub).await;
     let staged = stage("SETTLED").to_string();
@@ -437,9 +437,9 @@ async fn settle_closed(hub: &Hub) {
     assert_eq!(ask(hub, "POST", "/v2/settlements", body).await.0, 200);
 }
 
-// `/feeRules`: rules are listed, added and ended, and what they charge is settled.
+// `/feeRules`: rules are listed, added and ended, and their fees are settled.
 
-/// What DFSPs owe in fees, by their accounts of that type.
+/// Fees that DFSPs owe, by their accounts of that type.
 async fn fees(hub: &Hub, dfsp: &str) -> Value {
     let (_, accounts) = ask(hub, "GET", &format!("/participants/{dfsp}/accounts"), Value::Null).await;
     let own = accounts.as_array().unwrap().iter().find(|one| one["ledgerAccountType"] == "INTERCHANGE_FEE");
@@ -447,7 +447,7 @@ async fn fees(hub: &Hub, dfsp: &str) -> Value {
 }
 
 #[tokio::test]
-async fn a_rule_is_added_charges_and_is_ended() {
+async fn fee_rule_is_added_charges_and_is_ended() {
     let hub = Hub::with_dfsps(&["green", "blue"]).await;
     assert_eq!(ask(&hub, "GET", "/feeRules", Value::Null).await, (200, json!([])));
     let asked = json!({"name": "WALLET", "currency": "KES", "payers": ["green"], "amountMin": 2, "amountMax": "30",
@@ -469,7 +469,7 @@ async fn a_rule_is_added_charges_and_is_ended() {
     assert_eq!(ask(&hub, "GET", "/feeRules", Value::Null).await, (200, json!([rule, second])));
 
     pay(&hub, 50, "green", "blue", "18.5").await;
-    // 1.2345 % of 18.5 is 0.22838; blue owes that and 0.25, green the other rule's 1.
+    // 1.2345 % of 18.5 is 0.22838. blue owes this and 0.25, green owes the 1 of the other rule.
     assert_eq!((fees(&hub, "green").await, fees(&hub, "blue").await), (json!(0.522), json!(-0.522)));
 
     let until = "2031-04-01T12:00:00.000Z";

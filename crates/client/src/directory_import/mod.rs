@@ -1,10 +1,11 @@
 //! `upesi directory`: imports into and reads the hub's built-in party directory.
 //!
 //! # How an import resumes
-//! An import has a name; the hub stores its next line together with the entries. The default name is the SHA-256 of the
-//! file. So the same file continues where it stopped, whichever client sends it and however it ended. A file with a
-//! changed byte is another import. Reading the file twice costs a second per few hundred megabytes. A name from length
-//! and a few bytes would mistake an edited file for the old one and skip its lines.
+//! An import has a name, and the hub stores its next line together with the entries. The default name is the SHA-256 of
+//! the file. So the same file continues at the line where an earlier import stopped, whichever client sends it and
+//! however that import ended. A file with a changed byte is another import. Reading the file twice costs a second per
+//! few hundred megabytes. A name that consists of the length and a few bytes would mistake an edited file for the old
+//! one and skip its lines.
 
 #[cfg(test)]
 mod tests;
@@ -236,7 +237,7 @@ fn check_header(file: &Path, header: Vec<u8>) -> Result<String, Failure> {
     })
 }
 
-/// The name of an import, the same for the same content.
+/// The default name of an import: a digest of the file's content.
 fn name_of(file: &mut File, replace: bool) -> io::Result<String> {
     let mut hasher = Sha256::new();
     let mut buffer = vec![0; READ_BUFFER_BYTES];
@@ -289,7 +290,7 @@ fn read_line(reader: &mut impl BufRead, line: &mut Vec<u8>, bytes_max: usize) ->
 
 // Calls to the hub, and its answers.
 
-/// Number of times that a chunk is sent before the import gives up.
+/// Maximum number of attempts to send a chunk.
 const ATTEMPTS_MAX: u32 = 8;
 /// Delay after the first attempt; it doubles each time.
 const RETRY_DELAY: Duration = Duration::from_millis(100);

@@ -115,7 +115,7 @@ fn parties(count: u64) -> String {
 }
 
 #[tokio::test]
-async fn an_interrupted_import_goes_on_where_it_stopped() {
+async fn interrupted_import_continues_where_it_stopped() {
     let place = tempfile::tempdir().unwrap();
     let data = place.path().join("data");
     let file = place.path().join("parties.csv");
@@ -146,7 +146,7 @@ async fn an_interrupted_import_goes_on_where_it_stopped() {
 }
 
 #[tokio::test]
-async fn refused_lines_are_told_and_the_others_taken() {
+async fn import_reports_rejected_lines_and_accepts_the_others() {
     let place = tempfile::tempdir().unwrap();
     let file = place.path().join("parties.csv");
     let long = "7".repeat(3 * LINE_BYTES_MAX);
@@ -179,7 +179,7 @@ async fn refused_lines_are_told_and_the_others_taken() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_imported_ends_with_its_code() {
+async fn import_of_unusable_file_fails_with_its_exit_code() {
     let place = tempfile::tempdir().unwrap();
     let file = place.path().join("parties.csv");
     std::fs::write(&file, parties(1)).unwrap();
@@ -198,11 +198,11 @@ async fn what_cannot_be_imported_ends_with_its_code() {
         assert_eq!(run(&options).await.2, expected, "{options:?}");
     }
     hub.stop().await;
-    assert_eq!(run(&good).await.2, Exit::Unavailable, "nobody answers there any more");
+    assert_eq!(run(&good).await.2, Exit::Unavailable, "the hub no longer answers there");
 }
 
 #[test]
-fn chunks_keep_to_their_limits_and_pass_over_what_was_taken() {
+fn chunks_respect_limits_and_skip_accepted_lines() {
     let lines: String = (0..CHUNK_LINES_MAX + 5).map(|_| "x\n").collect();
     let mut reader = lines.as_bytes();
     let mut line = 2;
@@ -220,7 +220,7 @@ fn chunks_keep_to_their_limits_and_pass_over_what_was_taken() {
 }
 
 #[test]
-fn lines_end_at_breaks_and_at_the_end_and_are_cut_where_they_are_too_long() {
+fn lines_end_at_breaks_and_long_ones_are_truncated() {
     for capacity in [1, 3, 100] {
         let mut reader = io::BufReader::with_capacity(capacity, &b"a\n\nabcdefgh\r\nlast"[..]);
         let mut read = || {

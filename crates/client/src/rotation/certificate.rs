@@ -238,7 +238,7 @@ mod tests {
 
     /// The new certificate expires at 1,795,000,000.
     #[test]
-    fn a_dfsp_has_changed_over_if_this_hub_alone_saw_its_new_certificate_alone() {
+    fn dfsp_has_changed_over_if_only_its_new_certificate_was_seen() {
         let rotation = CertificateRotation {
             name: FspId::parse("greenbank").unwrap(),
             file: PathBuf::from("greenbank.pem"),
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn the_metric_of_a_dfsp_is_found_by_its_whole_name() {
+    fn value_of_matches_the_whole_name() {
         let text = "# TYPE a gauge\na{fsp=\"greenbank\"} 1795000000\na{fsp=\"green\"} 7\na_b{fsp=\"green\"} 8\n# EOF\n";
         let cases = [("a", "greenbank", Some(1_795_000_000)), ("a", "green", Some(7)), ("a", "bank", None)];
         for (metric, name, expected) in cases {

@@ -17,7 +17,7 @@ use crate::admin_api::{AdminApi, AdminError};
 /// Interval and number of checks for a deposit, because some hubs book deposits after their answer.
 const DEPOSIT_POLL: Duration = Duration::from_millis(100);
 const DEPOSIT_POLLS_MAX: usize = 100;
-/// The account for deposits of a change set.
+/// The account for deposits in a change set.
 const SETTLEMENT: &str = "SETTLEMENT";
 
 /// Reason why a change could not be made.
@@ -26,7 +26,7 @@ pub enum ApplyError {
     /// The hub did not accept it.
     #[error(transparent)]
     Admin(#[from] AdminError),
-    /// There is no account for the deposit.
+    /// The participant has no account for the deposit.
     #[error(
         "{name} has no SETTLEMENT account in {currency} that accepts deposits; its settlement model may be of another kind"
     )]

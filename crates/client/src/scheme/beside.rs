@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_are_read_from_the_directory_and_below_only() {
+    fn read_rejects_files_outside_the_directory() {
         let outer = tempfile::tempdir().unwrap();
         let directory = outer.path().join("scheme");
         fs::create_dir_all(directory.join("keys")).unwrap();

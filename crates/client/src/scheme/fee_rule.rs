@@ -7,7 +7,7 @@ use upesi_types::{Amount, Timestamp};
 /// A rule in the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FeeRule {
-    /// Its terms; DFSPs in order of their names.
+    /// The terms of the rule; DFSPs in order of their names.
     pub terms: FeeTerms<String>,
     /// Its position in the file: `FILE:LINE`.
     pub place: String,
@@ -44,7 +44,7 @@ impl FeeRule {
         body.to_string()
     }
 
-    /// Its terms in a line.
+    /// The terms in one line.
     pub(super) fn line(&self) -> String {
         let FeeTerms { name, currency, rate, fixed, paid_by, .. } = &self.terms;
         let (rate, paid_by) = (percent(*rate), paid_by.as_str());

@@ -73,13 +73,13 @@ pub struct Dfsp {
     pub bindings: Option<Vec<Binding>>,
     /// Its signing key; `None` leaves its keys unchanged.
     pub signature_key: Option<SigningKey>,
-    /// Its accounts by currency.
+    /// The accounts by currency.
     pub accounts: BTreeMap<Currency, AccountTerms>,
     /// Endpoints by type.
     pub endpoints: BTreeMap<String, String>,
 }
 
-/// A public key by which a DFSP signs.
+/// A public key for a DFSP's signatures.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SigningKey {
     /// The key as in the file: PEM or a JSON Web Key.
@@ -120,7 +120,7 @@ mod tests {
     use upesi_ledger::EndpointType;
 
     #[test]
-    fn every_template_is_of_a_known_type_and_a_url() {
+    fn endpoints_of_have_known_types_and_valid_urls() {
         for (kind, url) in endpoints_of("http://127.0.0.1:5000/greenbank/") {
             assert!(EndpointType::parse(&kind).is_some_and(EndpointType::is_url), "{kind}");
             assert!(url.starts_with("http://127.0.0.1:5000/greenbank"), "{url}");

@@ -235,8 +235,8 @@ impl Plan {
             };
             if let Some((other, _)) = state.models.iter().find(|(_, other)| governs_same(other)) {
                 self.conflicts.push(format!(
-                    "{}: model {} cannot be created: at the hub, model {other} governs the same accounts; name that one here, or switch \
-                     it off first",
+                    "{}: model {} cannot be created: at the hub, model {other} governs the same \
+                     accounts; name that one here, or deactivate it first",
                     model.place, model.name
                 ));
             }
@@ -318,7 +318,7 @@ impl Plan {
             self.need(!present.is_active.0, || Change::ModelActivated(model.name.clone()));
         } else {
             self.conflicts.push(format!(
-                "{}: model {} exists and {}; a model cannot be changed: switch it off and give the new model \
+                "{}: model {} exists and {}; a model cannot be changed: deactivate it and give the new model \
                  another name",
                 model.place,
                 model.name,

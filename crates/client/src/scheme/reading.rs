@@ -407,7 +407,7 @@ impl<'a> Reading<'a> {
         if binding.is_none() {
             let kind = text.split_once(':').and_then(|(kind, _)| BindingKind::parse(kind));
             let demand = kind.map_or_else(kinds_of_bindings, |kind| {
-                format!("what follows {}: {}", kind.name(), kind.demand())
+                format!("the value after {}: {}", kind.name(), kind.demand())
             });
             self.mistake(start, format!("{text:?} is not a binding: {demand}"));
         }
@@ -554,7 +554,7 @@ fn kinds_of_bindings() -> String {
     format!("write KIND:VALUE, where KIND is one of {}", BindingKind::ALL.map(BindingKind::name).join(", "))
 }
 
-/// The fault of the braces in a URL in which `{name}` is replaced. The hub replaces `{{these}}`, if they are allowed.
+/// The fault of the braces in a URL with the placeholder `{name}`. The hub replaces `{{these}}`, if they are allowed.
 fn stray_brace(url: &str, are_filled_in: bool) -> Option<String> {
     let rest = if are_filled_in { file::without_placeholders(url) } else { url.to_owned() };
     let from = rest.find(['{', '}'])?;

@@ -24,7 +24,6 @@ impl<'t> Section<'t> {
         Self { table, start, known: Vec::new() }
     }
 
-    /// Takes the value of a key.
     fn take(&mut self, key: &'static str) -> Option<Spanned<DeValue<'t>>> {
         self.known.push(key);
         self.table.remove(key)
@@ -102,7 +101,7 @@ impl<'t> Section<'t> {
         texts
     }
 
-    /// The entries of a table whose keys are names and whose values are tables. `None` if there is no such table.
+    /// The entries of a table whose keys are names and whose values are tables. `None` if the table does not exist.
     pub(super) fn tables(
         &mut self,
         key: &'static str,

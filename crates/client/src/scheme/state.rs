@@ -314,8 +314,8 @@ async fn bindings(api: &AdminApi, name: &str) -> Result<Option<BTreeSet<String>>
     }
 }
 
-/// The participant's signing keys in the hub's ledger, without those that ended or were revoked; `None` if the hub has
-/// no such call.
+/// The participant's signing keys in the hub's ledger, without ended and revoked ones; `None` if the hub has no such
+/// call.
 async fn signature_keys(api: &AdminApi, name: &str) -> Result<Option<BTreeSet<String>>, AdminError> {
     match api.get::<SignatureKeyListing>(&path(&["participants", name, "signatureKeys"])).await {
         Ok(listing) => {

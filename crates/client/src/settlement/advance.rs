@@ -17,7 +17,7 @@ pub(super) struct Advance<'a> {
     pub(super) reference: &'a (dyn Fn(u32) -> Option<String> + Sync),
 }
 
-/// The state after that of a settlement; its own if that is final or unknown.
+/// The next state of a settlement; its own state if that is final or unknown.
 pub(super) fn following(settlement: &Settlement) -> SettlementState {
     match settlement.stage() {
         Ok(SettlementState::Settling) => SettlementState::Settled,

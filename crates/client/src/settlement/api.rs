@@ -88,7 +88,7 @@ impl<'de> Deserialize<'de> for Units {
         let raw = Box::<RawValue>::deserialize(deserializer)?;
         let (whole, fraction) = raw.get().split_once('.').unwrap_or((raw.get(), ""));
         let units = (fraction.len() <= 4).then(|| format!("{whole}{fraction:0<4}").parse().ok()).flatten();
-        units.map(Self).ok_or_else(|| serde::de::Error::custom(format!("{} is no amount", raw.get())))
+        units.map(Self).ok_or_else(|| serde::de::Error::custom(format!("{} is not an amount", raw.get())))
     }
 }
 

@@ -11,7 +11,7 @@ pub(super) enum SettlementError {
     Admin(AdminError),
     #[error("{0}")]
     Stopped(String),
-    /// These approvals are needed first.
+    /// The action needs these approvals first.
     #[error("{}", waiting_text(.0))]
     Waiting(Vec<u64>),
 }

@@ -56,7 +56,7 @@ impl Hub {
         let own = names.iter().filter(|(_, name)| name.as_str() == dfsp.as_str());
         let accounts: Vec<u32> = own.map(|(account, _)| *account).collect();
         if accounts.is_empty() {
-            return Err(SettlementError::Stopped(format!("there is no participant {dfsp}")));
+            return Err(SettlementError::Stopped(format!("participant {dfsp} does not exist")));
         }
         Ok(Some(accounts))
     }

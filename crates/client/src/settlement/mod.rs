@@ -95,7 +95,7 @@ pub enum Action {
 pub async fn run(options: &HubOptions, action: &Action, output: &mut (dyn Write + Send)) -> Outcome {
     let hub = Hub::connect(options).await?;
     let shown = hub.act(action).await.map_err(|error| match action {
-        // These actions have a goal, so steps before it are not repeated.
+        // These actions have a goal. A repeated call continues after the steps that were already made.
         Action::Run(_) | Action::Advance { goal: Some(_), .. } => error.into_failure_to_continue(),
         _ => error.into_failure(),
     })?;
@@ -200,7 +200,7 @@ mod tests {
 
     /// As in the ledger: a model for all currencies does not govern a currency with models of its own.
     #[test]
-    fn a_content_has_the_model_of_its_currency_else_the_one_of_all() {
+    fn governing_prefers_the_model_of_the_currency() {
         let models = [
             model("ALL", None, "POSITION", "NET"),
             model("ALLFEES", None, "INTERCHANGE_FEE", "NET"),
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_jobs_fit_references() {
+    fn job_names_fit_references() {
         for name in ["2026-11-23", "eod.KES_1", &"a".repeat(26)] {
             assert_eq!(name.parse::<JobName>().unwrap().to_string(), name);
         }

@@ -29,7 +29,7 @@ impl Job {
             return Ok(());
         }
         let text = format!(
-            "{} contains another day than that of window {}, which opened at {}",
+            "{} contains another day than window {}, which opened at {}",
             self.name,
             window.id,
             hub.zone.show_text(&window.created_date)
@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn days_are_found_in_names() {
+    fn day_in_finds_days_in_names() {
         for (name, day) in [
             ("2026-11-26", Some("2026-11-26")),
             ("eod-20261126", Some("2026-11-26")),
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_is_of_the_days_that_it_was_open() {
+    fn days_of_contain_the_days_when_the_window_was_open() {
         let now = Timestamp::parse_iso("2026-11-26T01:00:00.000Z").unwrap();
         let (opened, closed) = ("2026-11-24T22:00:00.000Z", "2026-11-25T22:00:00.000Z");
         let (utc, nairobi) = (Zone::utc(), Zone::parse("EAT-3").unwrap());

@@ -93,8 +93,8 @@ fn text_of_number(number: f64) -> String {
 /// Number of digits that a spreadsheet's number represents exactly.
 const DIGITS_MAX: usize = 15;
 
-/// One sheet of cells; the same cells produce the same bytes. Amounts that a number represents exactly are numbers;
-/// longer ones, and those of the bank's file, are texts.
+/// One sheet of cells; the same cells produce the same bytes. Amounts are numbers if a number represents them exactly.
+/// Longer amounts, and amounts of the bank's file, are texts.
 pub(super) fn write(rows: &[Vec<Cell>], as_of: &str) -> Result<Vec<u8>, XlsxError> {
     let mut workbook = Workbook::new();
     let created = ExcelDateTime::parse_from_str(as_of.trim_end_matches('Z'))?;
@@ -125,7 +125,7 @@ mod tests {
     use super::text_of_number;
 
     #[test]
-    fn numbers_of_spreadsheets_keep_their_decimals() {
+    fn text_of_number_keeps_its_decimals() {
         for (number, text) in [
             (1.0, "1"),
             (-0.5, "-0.5"),

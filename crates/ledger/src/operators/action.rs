@@ -20,7 +20,7 @@ enum Second {
     Usually,
     /// Only if the policy requires it.
     AsWished,
-    /// Never. One person may always take the safe direction, or the action has its own rule.
+    /// Never, because the change is in the safe direction, or the action has a rule of its own.
     Never,
 }
 

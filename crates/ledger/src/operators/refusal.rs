@@ -209,7 +209,7 @@ pub enum AdminRefusal {
     FeeRuleTime,
     /// The fee rule's name is taken.
     FeeRuleExists,
-    /// There is no such fee rule.
+    /// This fee rule does not exist.
     FeeRuleUnknown,
     /// The maximum number of fee rules is reached.
     FeeRulesFull,

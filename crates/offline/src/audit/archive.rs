@@ -21,15 +21,15 @@ pub struct ArchiveResult {
     pub compared: u64,
     /// Transfers in the archive.
     pub stored: u64,
-    /// The record up to which it is complete.
+    /// The archive is complete up to this record.
     pub watermark: u64,
-    /// Reason why it was not compared.
+    /// Reason why the archive was not compared.
     pub left_out: Option<String>,
 }
 
 pub(super) struct ArchiveComparison {
     archive: Option<Arc<FjallArchive>>,
-    /// Whether a start would find no archive.
+    /// Whether the data directory has no archive.
     is_absent: bool,
     result: ArchiveResult,
     /// Number of finished transfers of the journal that the archive must contain.
@@ -68,7 +68,7 @@ impl ArchiveComparison {
     fn open(directory: &Path, findings: &mut Findings) -> Self {
         let path = directory.join(ARCHIVE);
         if !path.is_dir() {
-            return Self { is_absent: true, ..Self::left_out(directory, "there is none") };
+            return Self { is_absent: true, ..Self::left_out(directory, "it does not exist") };
         }
         match FjallArchive::open(&path, &ArchiveOptions::default()) {
             Ok(archive) => {
@@ -92,18 +92,18 @@ impl ArchiveComparison {
 
     /// Compares an FX transfer that a record ended.
     pub fn compare_conversion(&mut self, finished_at: u64, conversion: &Conversion, findings: &mut Findings) {
-        let name = format_args!("conversion {}", conversion.id);
+        let name = format_args!("FX transfer {}", conversion.id);
         let before = conversion_as_of_before(conversion);
         self.compare_entry(finished_at, conversion.id.archive_key(), conversion, before, name, findings);
     }
 
     /// Compares a bulk transfer that a record ended.
     pub fn compare_bulk(&mut self, finished_at: u64, bulk: &Bulk, findings: &mut Findings) {
-        let name = format_args!("bulk {}", bulk.id);
+        let name = format_args!("bulk transfer {}", bulk.id);
         self.compare_entry(finished_at, bulk.id.archive_key(), bulk, None, name, findings);
     }
 
-    /// `before` is the entry as an earlier version would have stored it, if that differs.
+    /// `before` is the entry in the form of an earlier version, if that differs.
     fn compare_entry<T: Stored>(
         &mut self,
         finished_at: u64,
@@ -179,7 +179,8 @@ impl ArchiveComparison {
         if let Err(error) = visited {
             findings.add(error.to_string());
         }
-        // An archive may contain entries above its watermark: those that were applied before a crash are applied again.
+        // An archive may contain entries above its watermark, because entries that were applied before a crash are
+        // applied again.
         if from_the_beginning && stored < self.expected {
             let expected = self.expected;
             findings.add(format!(
@@ -209,9 +210,9 @@ fn conversion_as_of_before(conversion: &Conversion) -> Option<Conversion> {
 
 fn check_conversion(id: ConversionId, found: Result<Conversion, DecodeError>, findings: &mut Findings) {
     match found {
-        Err(error) => findings.add(format!("conversion {id} in the archive: {error}")),
+        Err(error) => findings.add(format!("FX transfer {id} in the archive: {error}")),
         Ok(conversion) if conversion.id != id || conversion.is_live() => {
-            findings.add(format!("conversion {id} in the archive is not an ended conversion of that id"));
+            findings.add(format!("FX transfer {id} in the archive is not an ended FX transfer of that id"));
         }
         Ok(_) => {}
     }
@@ -219,9 +220,10 @@ fn check_conversion(id: ConversionId, found: Result<Conversion, DecodeError>, fi
 
 fn check_bulk(id: BulkId, found: Result<Bulk, DecodeError>, findings: &mut Findings) {
     match found {
-        Err(error) => findings.add(format!("bulk {id} in the archive: {error}")),
+        Err(error) => findings.add(format!("bulk transfer {id} in the archive: {error}")),
         Ok(bulk) if bulk.id != id || bulk.is_live() => {
-            findings.add(format!("bulk {id} in the archive is not an ended bulk of that id"));
+            findings
+                .add(format!("bulk transfer {id} in the archive is not an ended bulk transfer of that id"));
         }
         Ok(_) => {}
     }

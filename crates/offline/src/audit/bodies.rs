@@ -1,4 +1,4 @@
-//! The contents of the requests behind the records, read by the auditor's own parser: it shares no code with the one
+//! The contents of the requests behind the records, read by the auditor's own parser. It shares no code with the parser
 //! that read them at their arrival.
 
 use serde_json::Value;
@@ -194,7 +194,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn amounts_are_read_by_their_digits() {
+    fn amounts_are_parsed_by_their_digits() {
         for (text, expected) in [
             ("0", Some(0)),
             ("10", Some(100_000)),
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn instants_and_hashes_are_those_of_the_wire() {
+    fn instants_and_hashes_are_parsed_as_on_the_wire() {
         for (text, expected) in [
             ("1970-01-01T00:00:00.000Z", Some(0)),
             ("2016-05-24T08:38:08.699-04:00", Some(1_464_093_488_699)),

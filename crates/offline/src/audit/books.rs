@@ -1,7 +1,7 @@
 //! The auditor's own books: sums of the recorded events, computed without the ledger's code.
 //!
-//! They are kept beside the ledger that replays the journal. A contradiction is found before the record is folded, so
-//! that an inconsistent journal causes a finding and not a crash.
+//! The books are kept beside the ledger that replays the journal. A contradiction is found before the record is folded,
+//! so that an inconsistent journal causes a finding and not a crash.
 
 mod actors;
 mod conversions;
@@ -402,7 +402,6 @@ impl Books {
         compared?.err()
     }
 
-    /// The payee of a transfer in flight.
     fn payee_in_flight(&self, id: TransferId) -> Option<ParticipantId> {
         self.in_flight.get(&id).map(|transfer| transfer.payee)
     }
@@ -526,8 +525,9 @@ impl Books {
             if pending != Some(book.pending) {
                 let (number, booked) = (index + 1, decimal(book.pending));
                 let found = pending.map_or_else(|| "none".to_owned(), decimal);
-                findings
-                    .push(format!("account {number}: {booked} is reserved by events, by the ledger {found}"));
+                findings.push(format!(
+                    "account {number}: the events reserve {booked}, the ledger reserves {found}"
+                ));
             }
         }
         if ledger.accounts().len() != self.scheme.accounts.len() {
@@ -543,11 +543,11 @@ impl Books {
         }
         if ledger.live_conversions_len() != self.conversions.len() {
             let (booked, found) = (self.conversions.len(), ledger.live_conversions_len());
-            findings.push(format!("{booked} conversions are in flight, the ledger has {found}"));
+            findings.push(format!("{booked} FX transfers are in flight, the ledger has {found}"));
         }
         if ledger.live_bulks_len() != self.bulks.len() {
             let (booked, found) = (self.bulks.len(), ledger.live_bulks_len());
-            findings.push(format!("{booked} bulks are in flight, the ledger has {found}"));
+            findings.push(format!("{booked} bulk transfers are in flight, the ledger has {found}"));
         }
         self.settlements.compare(ledger, findings);
         let undelivered: BTreeSet<CallbackKey> = ledger.outbox().iter().map(|(key, _)| key).collect();

@@ -81,7 +81,7 @@ impl Live {
         self.items.iter().any(|item| is_sought(item.state))
     }
 
-    /// Whether a list of outcomes is the one that a party must receive at the end.
+    /// Whether a list of outcomes is correct for a party at the end.
     fn is_told(&self, reader: ParticipantId, told: &[(TransferId, ItemOutcome)]) -> bool {
         let is_known = |item: &&Item| reader == self.payer || item.state != State::Refused;
         let known: Vec<_> = self.items.iter().filter(is_known).collect();
@@ -133,7 +133,7 @@ impl BulkBooks {
     }
 
     fn get_mut(&mut self, id: BulkId) -> Result<&mut Live, String> {
-        self.live.get_mut(&id).ok_or_else(|| format!("bulk {id} changes, but is not in flight"))
+        self.live.get_mut(&id).ok_or_else(|| format!("bulk transfer {id} changes, but is not in flight"))
     }
 
     /// Records the end of a transfer, if it is an item of a bulk transfer; returns a fault, if there is one.
@@ -191,13 +191,13 @@ impl BulkBooks {
             }
             Event::BulkEnded { id, .. } => {
                 let live = self.live.remove(id);
-                let live = live.ok_or_else(|| format!("bulk {id} ends, but is not in flight"))?;
+                let live = live.ok_or_else(|| format!("bulk transfer {id} ends, but is not in flight"))?;
                 bulk_ended(place, *id, &live, &mut faults)?;
                 *id
             }
             _ => return Ok(()),
         };
-        findings.extend(faults.iter().map(|text| format!("record {}: bulk {id} {text}", place.seq)));
+        findings.extend(faults.iter().map(|text| format!("record {}: bulk transfer {id} {text}", place.seq)));
         Ok(())
     }
 
@@ -209,7 +209,7 @@ impl BulkBooks {
         faults: &mut Vec<&'static str>,
     ) -> Finding {
         if self.live.contains_key(&bulk.id) {
-            return Err(format!("bulk {} is received again while it is in flight", bulk.id));
+            return Err(format!("bulk transfer {} is received again while it is in flight", bulk.id));
         }
         if bulk.prepare_seq != place.seq {
             faults.push("claims to be of another record");
@@ -220,14 +220,15 @@ impl BulkBooks {
             }
             return Ok(());
         }
-        let live = Live::of(bulk).ok_or_else(|| format!("bulk {} is taken without parties", bulk.id))?;
+        let live =
+            Live::of(bulk).ok_or_else(|| format!("bulk transfer {} is received without parties", bulk.id))?;
         if live.payer == live.payee {
             faults.push("is from a DFSP to itself");
         }
         if bulk.expires_at < place.time {
             faults.push("is accepted although it expired");
         }
-        // Whether a proxy is active is checked for the items.
+        // The items' checks include whether a proxy is active.
         if ![live.payer, live.payee].iter().all(|party| scheme.is_active_itself(*party)) {
             faults.push("is accepted although a party is not active");
         }
@@ -247,7 +248,7 @@ impl BulkBooks {
         let live = self.get_mut(id)?;
         let next = live.items.iter().position(|item| item.state == State::Waiting);
         let (Some(next), true) = (next, next == Some(item as usize)) else {
-            return Err(format!("item {item} of bulk {id} is decided out of order"));
+            return Err(format!("item {item} of bulk transfer {id} is decided out of order"));
         };
         let (payer, payee, expires_at) = (live.payer, live.payee, live.expires_at);
         let asked = &mut live.items[next];
@@ -278,10 +279,10 @@ impl BulkBooks {
 /// Checks that the payee receives one request, with exactly the reserved items.
 fn bulk_accepted(place: Place<'_>, id: BulkId, live: &mut Live, faults: &mut Vec<&'static str>) -> Finding {
     if std::mem::replace(&mut live.was_asked, true) {
-        return Err(format!("bulk {id} is accepted twice"));
+        return Err(format!("bulk transfer {id} is accepted twice"));
     }
     if live.has(|state| state == State::Waiting) {
-        return Err(format!("bulk {id} is accepted before all its items are decided"));
+        return Err(format!("bulk transfer {id} is accepted before all its items are decided"));
     }
     let open = live.items.iter().filter(|item| item.state == State::Accepted);
     let expected: Vec<_> = open.map(|item| (item.transfer, item.units)).collect();
@@ -309,7 +310,7 @@ fn bulk_answered(
     faults: &mut Vec<&'static str>,
 ) -> Finding {
     if !live.was_asked || live.results.is_some() {
-        return Err(format!("bulk {id} is answered, but does not wait for an answer"));
+        return Err(format!("bulk transfer {id} is answered, but does not wait for an answer"));
     }
     if live.expires_at <= place.time {
         faults.push("is answered although it expired");
@@ -317,7 +318,7 @@ fn bulk_answered(
     let is_open =
         |index: &u32| live.items.get(*index as usize).is_some_and(|item| item.state == State::Accepted);
     if !results.keys().all(is_open) {
-        return Err(format!("bulk {id} is answered for items that are not reserved"));
+        return Err(format!("bulk transfer {id} is answered for items that are not reserved"));
     }
     let is_refusal = |content: &CallbackContent| {
         matches!(content, CallbackContent::ForwardAbort | CallbackContent::Error(_))
@@ -330,11 +331,11 @@ fn bulk_answered(
     Ok(())
 }
 
-/// Checks that no item is open, and that the parties receive the outcomes: the payer of all items, the payee of those
-/// that it was sent.
+/// Checks that no item is open, and that the parties receive the outcomes: the payer of all items, the payee of the
+/// items that it was sent.
 fn bulk_ended(place: Place<'_>, id: BulkId, live: &Live, faults: &mut Vec<&'static str>) -> Finding {
     if live.has(|state| matches!(state, State::Waiting | State::Accepted)) {
-        return Err(format!("bulk {id} ends with items that are open"));
+        return Err(format!("bulk transfer {id} ends with items that are open"));
     }
     let is_completed = live.has(|state| matches!(state, State::Committed(_)));
     let state = if is_completed { PublicBulkState::Completed } else { PublicBulkState::Rejected };

@@ -126,7 +126,7 @@ impl ConversionBooks {
 
     pub(super) fn take(&mut self, id: ConversionId) -> Result<Live, String> {
         let live =
-            self.live.remove(&id).ok_or_else(|| format!("conversion {id} ends, but is not in flight"))?;
+            self.live.remove(&id).ok_or_else(|| format!("FX transfer {id} ends, but is not in flight"))?;
         self.links.remove(&live.link);
         Ok(live)
     }

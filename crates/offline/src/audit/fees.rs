@@ -15,7 +15,7 @@ pub(super) struct FeeDue {
     pub(super) transfer: TransferId,
     pub(super) rule: u32,
     pub(super) units: i128,
-    /// The accounts that owe and receive it, or the reason why there is no fee.
+    /// The accounts that owe and receive the fee, or the reason why no fee is owed.
     pub(super) owed: Result<(AccountId, AccountId), NoFee>,
 }
 

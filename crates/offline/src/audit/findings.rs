@@ -8,7 +8,7 @@ use crate::directory::journal_failure;
 /// Maximum number of findings that are stored and shown; further ones are only counted.
 pub const FINDINGS_KEPT_MAX: usize = 100;
 
-/// Findings, limited in number. Those about rules are separate, so that they cannot displace others.
+/// Findings, limited in number. Findings about rules are separate, so that they cannot displace others.
 #[derive(Debug, Default)]
 pub(super) struct Findings {
     pub(super) kept: Vec<String>,

@@ -8,7 +8,7 @@ use upesi_types::{Timestamp, TransferId};
 
 /// The fault in the number of callbacks to a party; for items, the bulk transfer has the callbacks.
 pub(super) const fn not_due(due: usize) -> &'static str {
-    if due == 1 { "not once" } else { "though it is an item of a bulk" }
+    if due == 1 { "not once" } else { "though it is an item of a bulk transfer" }
 }
 
 /// A transfer in flight.
@@ -81,18 +81,18 @@ pub(super) fn judge_commit(
     if Sha256::digest(fulfilment).as_slice() != transfer.condition {
         find("is committed with a fulfilment that is not the condition's preimage".to_owned());
     }
-    // For an item the time of the answer is that of its bulk transfer, which is checked elsewhere.
+    // The time of an item's answer is the time of its bulk transfer's answer, which is checked elsewhere.
     if transfer.expires_at <= place.time && !is_item {
         find(format!("is committed although it expired at {}", transfer.expires_at));
     }
-    let told = place.about(id, transfer.payer, |content| match content {
+    let callbacks = place.about(id, transfer.payer, |content| match content {
         CallbackContent::ForwardFulfil => true,
         CallbackContent::State(_, view) => view.state == PublicState::Committed && view.fulfilment.is_some(),
         _ => false,
     });
     let due = usize::from(!is_item);
-    if told != due {
-        find(format!("is committed, but the payer is notified {told} times, {}", not_due(due)));
+    if callbacks != due {
+        find(format!("is committed, but the payer is notified {callbacks} times, {}", not_due(due)));
     }
     findings
 }
@@ -118,23 +118,24 @@ pub(super) fn judge_abort(
     }
     if is_item {
         if place.callbacks.iter().any(|callback| callback.subject.transfer_id() == Some(id)) {
-            find("is an item of a bulk, but a party is notified of it separately".to_owned());
+            find("is an item of a bulk transfer, but a party is notified of it separately".to_owned());
         }
         return findings;
     }
     if kind == AbortKind::Expired && transfer.payee != transfer.payer {
-        let told = place.about(id, transfer.payee, |content| matches!(content, CallbackContent::Error(..)));
-        if told != 1 {
-            find(format!("expires, but the payee is notified {told} times, not once"));
+        let callbacks =
+            place.about(id, transfer.payee, |content| matches!(content, CallbackContent::Error(..)));
+        if callbacks != 1 {
+            find(format!("expires, but the payee is notified {callbacks} times, not once"));
         }
     }
-    let told = place.about(id, transfer.payer, |content| {
+    let callbacks = place.about(id, transfer.payer, |content| {
         matches!(content, CallbackContent::ForwardAbort | CallbackContent::Error(..))
     });
     // A DFSP that pays itself gets callbacks as payer and as payee.
-    let is_right = if transfer.payer == transfer.payee { told >= 1 } else { told == 1 };
+    let is_right = if transfer.payer == transfer.payee { callbacks >= 1 } else { callbacks == 1 };
     if !is_right {
-        find(format!("is aborted, but the payer is notified {told} times, not once"));
+        find(format!("is aborted, but the payer is notified {callbacks} times, not once"));
     }
     findings
 }

@@ -107,8 +107,8 @@ pub fn audit(options: &AuditOptions) -> Result<AuditReport, Failure> {
     if let Some(pid) = is_live.filter(|_| !options.allow_live) {
         return Err(in_use(&options.directory, pid));
     }
-    let not_asked_for = (!options.with_archive).then_some("not asked for");
-    let left_out = is_live.map(|_| "a hub is using it").or(not_asked_for);
+    let not_requested = (!options.with_archive).then_some("not requested");
+    let left_out = is_live.map(|_| "a hub is using it").or(not_requested);
     let disk = directory.disk();
     let mut findings = Findings::default();
     let segments = segments(&*disk, &mut findings)?;
@@ -116,9 +116,7 @@ pub fn audit(options: &AuditOptions) -> Result<AuditReport, Failure> {
     let journal = if is_live.is_some() { JournalState::InUse } else { verify(&disk, &mut findings)? };
     let mut snapshots = Snapshots::read(&disk, &mut findings)?;
     let (ledger, started_from) = starting_state(first_seq, &mut snapshots).unwrap_or_else(|| {
-        findings.add(format!(
-            "the journal begins with record {first_seq}, but there is no valid snapshot that leads up to it"
-        ));
+        findings.add(format!("the journal begins with record {first_seq}, but no valid snapshot reaches it"));
         (Ledger::new(LedgerConfig::default()), None)
     });
     let archive = ArchiveComparison::open_unless(left_out, &options.directory, &mut findings);

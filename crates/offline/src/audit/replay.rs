@@ -63,7 +63,7 @@ impl Replay {
         entered?;
         for event in &record.events {
             if let Event::FinishedRemoved { to_seq } = event {
-                // Before the ledger drops them.
+                // Compare the entries before the ledger drops them.
                 self.let_go(*to_seq, findings);
             }
             if let Some(id) = prepared_twice(&self.ledger, event) {
@@ -72,12 +72,12 @@ impl Replay {
             if let Event::ConversionPrepared(conversion) = event
                 && self.ledger.conversion(conversion.id).is_some()
             {
-                return Err(format!("conversion {} is prepared again", conversion.id));
+                return Err(format!("FX transfer {} is prepared again", conversion.id));
             }
             if let Event::BulkReceived(bulk) = event
                 && self.ledger.bulk(bulk.id).is_some()
             {
-                return Err(format!("bulk {} is received again", bulk.id));
+                return Err(format!("bulk transfer {} is received again", bulk.id));
             }
         }
         self.ledger.evolve(seq, time, record.events, &record.callbacks);
@@ -92,7 +92,7 @@ impl Replay {
             // The archive no longer has its finished transfers.
             self.let_go(seq, findings);
         } else if self.ledger.finished_len() > self.finished_kept + FINISHED_GROUP {
-            // Only complete older records, so that at least the necessary number remains.
+            // Remove only complete older records, so that at least the necessary number remains.
             let boundary = self.ledger.finished_seq(self.ledger.finished_len() - self.finished_kept - 1);
             self.let_go(boundary.saturating_sub(1), findings);
         }

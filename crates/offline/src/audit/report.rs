@@ -20,7 +20,7 @@ pub struct AuditReport {
     pub directory: PathBuf,
     /// The oldest record; 0 if there is none.
     pub first_seq: u64,
-    /// The last record that was replayed.
+    /// The last replayed record.
     pub last_seq: u64,
     /// Number of journal segments.
     pub segments: usize,
@@ -59,7 +59,7 @@ pub struct AuditReport {
 }
 
 impl AuditReport {
-    /// Whether there are no findings.
+    /// Whether the audit has no findings.
     pub fn is_sound(&self) -> bool {
         self.findings_total == 0
     }

@@ -295,7 +295,6 @@ impl SchemeBooks {
         }
     }
 
-    /// Currency and type of an account.
     pub(super) fn kind(&self, id: AccountId) -> Option<(Currency, LedgerAccountTypeId)> {
         self.account(id).ok().map(|account| (account.currency, account.kind))
     }
@@ -306,7 +305,6 @@ impl SchemeBooks {
         self.account_id_of(ParticipantId::HUB, currency, kind)
     }
 
-    /// The rules of a model.
     pub(super) fn rules(&self, model: u32) -> Rules {
         self.models.get((model as usize).wrapping_sub(1)).map_or_else(Rules::default, Rules::of)
     }

@@ -40,7 +40,6 @@ enum Raise {
     By(i128),
 }
 
-/// A settlement.
 #[derive(Clone, Debug)]
 struct Settlement {
     rules: Rules,
@@ -239,7 +238,7 @@ impl SettlementBooks {
         };
         if carried_in != of(|item| item.carried_in.units()) {
             return Err(format!(
-                "settlement {id} carries in remainders that differ from those of earlier settlements"
+                "settlement {id} carries in remainders that differ from the remainders of earlier settlements"
             ));
         }
         let carried_over = of(|item| item.carried_over.units());
@@ -312,7 +311,7 @@ impl SettlementBooks {
         let state = settlement.states[&account];
         if !matches!(state, SettlementState::Committed | SettlementState::Settled) {
             return Err(format!(
-                "settlement {id}: cover of account {number} moves as it is {}",
+                "settlement {id}: the cover of account {number} moves although its state is {}",
                 state.as_str()
             ));
         }

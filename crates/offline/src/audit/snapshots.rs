@@ -75,7 +75,7 @@ impl Snapshots {
 /// Compares a replayed state with a snapshot; `Some` describes the difference.
 ///
 /// The number of finished transfers in a state depends on the progress of the archive at that moment, and not only on
-/// the journal. So those are compared one by one, and all other parts byte for byte.
+/// the journal. So these transfers are compared one by one, and all other parts byte for byte.
 pub(super) fn difference(replayed: &Ledger, mut snapshot: Ledger) -> Option<String> {
     let held: Vec<Transfer> = snapshot.drain_finished(u64::MAX).collect();
     let mut replayed = replayed.clone();
@@ -87,12 +87,12 @@ pub(super) fn difference(replayed: &Ledger, mut snapshot: Ledger) -> Option<Stri
     let held: Vec<_> = snapshot.take_finished_conversions(u64::MAX).collect();
     let finished: Vec<_> = replayed.take_finished_conversions(u64::MAX).collect();
     if !finished.ends_with(&held) {
-        return Some("its ended conversions differ from the journal".to_owned());
+        return Some("its ended FX transfers differ from the journal".to_owned());
     }
     let held: Vec<_> = snapshot.take_finished_bulks(u64::MAX).collect();
     let finished: Vec<_> = replayed.take_finished_bulks(u64::MAX).collect();
     if !finished.ends_with(&held) {
-        return Some("its ended bulks differ from the journal".to_owned());
+        return Some("its ended bulk transfers differ from the journal".to_owned());
     }
     if !ends_with_links(&replayed, &snapshot) {
         return Some("its ended links differ from the journal".to_owned());

@@ -23,7 +23,7 @@ pub(super) fn read_store_unless(
     }
     let path = directory.join(STORE);
     if !path.is_dir() {
-        return Err("there is none".to_owned());
+        return Err("it does not exist".to_owned());
     }
     digest(&path).map_err(|error| {
         findings.add(error.to_string());

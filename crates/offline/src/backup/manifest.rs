@@ -159,7 +159,7 @@ impl Manifest {
         file.sync_all()?;
         fs::rename(&unfinished, &path)?;
         durable::sync_directory(backup).inspect_err(|_| {
-            // It is unknown whether it would survive a power loss, so it must not be used after the failure.
+            // The file may be lost in a power failure, so it must not be used after an error.
             let _ = fs::remove_file(&path);
         })
     }
@@ -170,7 +170,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_files_of_a_data_directory_are_known() {
+    fn manifest_accepts_only_files_of_a_data_directory() {
         let known = [
             "FORMAT",
             "place",

@@ -1,5 +1,6 @@
 //! The mark of a restore: a file in the restored directory. When the hub starts there, it records the restore in the
-//! audit trail. The trail does not contain actions after the backup, so this entry shows where it was set back.
+//! audit trail. The trail does not contain actions after the backup, so this entry shows the point where the data was
+//! set back.
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};

@@ -60,8 +60,8 @@ pub struct RestoreReport {
 /// starts on it once they are accepted.
 ///
 /// # Errors
-/// 64 if the data directory is within the backup or contains it; 66 if there is no backup; 65 if it is damaged, or its
-/// sums are wrong; 73 if the data directory is not empty or cannot be written.
+/// 64 if the data directory is within the backup or contains it; 66 if the backup does not exist; 65 if it is damaged,
+/// or its sums are wrong; 73 if the data directory is not empty or cannot be written.
 pub fn restore(arguments: &RestoreArguments) -> Result<RestoreReport, Failure> {
     let RestoreArguments { from, data, .. } = arguments;
     check_apart(from, data)?;

@@ -22,7 +22,7 @@ use upesi_types::Timestamp;
 
 use crate::directory;
 
-/// Inside the data directory, because hard links must be on the same file system.
+/// The directory of the view. It is inside the data directory, because hard links must be on the same file system.
 const DIRECTORY: &str = "backup.staging";
 const LOCK: &str = "backup.lock";
 /// Directory of the tables in an LSM store; all other files in it are small and are copied.
@@ -98,8 +98,8 @@ impl Staging {
         self.check()
     }
 
-    /// Links or copies the files. The order matters: segments precede the files because of which the hub removes
-    /// segments, and again follow the files that refer to segments.
+    /// Links or copies the files. The order matters. Segments come before the files that allow the hub to remove
+    /// segments, and again after the files that refer to segments.
     fn link(&self, data: &Path) -> io::Result<()> {
         // First, because it must not be ahead of the files that it refers to.
         if data.join(PLACE_FILE).exists() {
@@ -218,7 +218,7 @@ fn link_files(from: &Path, to: &Path, suffix: &str) -> io::Result<()> {
         if file.file_name().to_string_lossy().ends_with(suffix) {
             match fs::hard_link(file.path(), to.join(file.file_name())) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                // A snapshot or a segment that the hub no longer needs.
+                // The hub no longer needs this snapshot or segment.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 other => other?,
             }
@@ -247,7 +247,7 @@ fn view_tree(from: &Path, to: &Path) -> io::Result<()> {
             fs::hard_link(file.path(), target)?;
         } else {
             fs::copy(file.path(), target).map(|_| ()).or_else(|error| match error.kind() {
-                // A list that was replaced.
+                // The hub has replaced this list.
                 io::ErrorKind::NotFound => Ok(()),
                 _ => Err(error),
             })?;

@@ -11,8 +11,8 @@ use super::kind::Archived;
 use super::{Format, Stored, Table};
 use crate::names::Names;
 
-/// Writes the entries of one division of an archive into a directory, one file per kind. There are no files of FX
-/// transfers and bulk transfers if the division has none. Existing files are complete, and are left unchanged.
+/// Writes the entries of one division of an archive into a directory, one file per kind. A kind of FX transfers or bulk
+/// transfers without entries has no file. Existing files are complete, and are left unchanged.
 pub fn export_division(
     archive: &dyn Archive,
     division: &Division,
@@ -28,7 +28,7 @@ pub fn export_division(
     };
     // The file of transfers is written last: if it exists, the others do.
     if path_of(Archived::Transfers).try_exists().map_err(told)? {
-        // It received its name when it was complete, but a crash may have come before the name was durable.
+        // The file got its name when it was complete, but a crash may have come before the name was durable.
         return durable::sync_directory(directory).map_err(told);
     }
     let mut tables = Vec::new();

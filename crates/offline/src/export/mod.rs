@@ -274,7 +274,7 @@ fn expected_in(ledger: &Ledger, id: WindowId) -> BTreeMap<(Currency, LedgerAccou
 }
 
 fn unknown(name: FspId) -> Failure {
-    Failure::new(Exit::Failure, format!("there is no participant {name}"))
+    Failure::new(Exit::Failure, format!("participant {name} does not exist"))
 }
 
 impl ExportArguments {
@@ -381,7 +381,7 @@ pub struct Table {
 }
 
 enum TableWriter {
-    /// Line by line, with this function.
+    /// Lines, written by this function.
     Lines {
         file: BufWriter<File>,
         line: String,
@@ -435,7 +435,7 @@ impl Table {
         }
     }
 
-    /// Makes the file durable and gives it its name; returns the number of rows.
+    /// Makes the file durable and renames it to its final name; returns the number of rows.
     pub fn finish(self) -> io::Result<u64> {
         let file = match self.writer {
             TableWriter::Lines { file, .. } => file.into_inner().map_err(io::IntoInnerError::into_error)?,

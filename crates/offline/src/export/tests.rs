@@ -28,7 +28,7 @@ fn lines_of(kind: Kind, all: &[Finished<'_>]) -> Vec<String> {
 }
 
 #[test]
-fn odd_transfers_are_the_same_in_parquet_as_in_csv() {
+fn unusual_transfers_are_equal_in_parquet_and_csv() {
     // Almost nothing is known about a rejected prepare, and texts may be anything.
     let odd = odd_transfers();
     let lines = lines_of(Kind::Transfers, &odd.each_ref().map(Finished::Transfer));
@@ -42,7 +42,7 @@ fn odd_transfers_are_the_same_in_parquet_as_in_csv() {
 }
 
 #[test]
-fn conversions_have_both_amounts_and_their_transfer() {
+fn fx_transfers_have_both_amounts_and_their_transfer() {
     let (committed, refused) = (conversion(), refused_conversion());
     let lines =
         lines_of(Kind::FxTransfers, &[Finished::Conversion(&committed), Finished::Conversion(&refused)]);
@@ -61,7 +61,7 @@ fn conversions_have_both_amounts_and_their_transfer() {
 }
 
 #[test]
-fn each_item_of_a_bulk_is_a_row_and_a_refused_bulk_is_one() {
+fn bulk_transfer_has_a_row_per_item_or_one_if_rejected() {
     let mut bulk = bulk();
     let items = lines_of(Kind::BulkItems, &[Finished::Bulk(&bulk)]);
     let head = |place: &str, transfer: &str| format!("{C},{T},{place},{transfer},#7,#8");
@@ -179,7 +179,7 @@ fn stored(value: &impl upesi_ledger::Stored) -> Vec<u8> {
 }
 
 #[test]
-fn a_division_is_exported_into_a_file_of_each_kind_that_it_has() {
+fn division_is_exported_into_a_file_per_kind() {
     let directory = tempfile::tempdir().unwrap();
     let [_, transfer] = odd_transfers();
     let (conversion, bulk) = (conversion(), bulk());
@@ -266,7 +266,7 @@ fn odd_transfers() -> [Transfer; 2] {
 }
 
 #[test]
-fn row_groups_are_bounded() {
+fn row_groups_are_limited() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("many.parquet");
     let mut table = Table::create(&path, Kind::Transfers, Format::Parquet).unwrap();
@@ -285,7 +285,7 @@ fn row_groups_are_bounded() {
 }
 
 #[test]
-fn a_text_of_a_dfsp_is_no_formula_and_hides_nothing() {
+fn texts_of_dfsps_are_not_formulas_and_hide_nothing() {
     let directory = tempfile::tempdir().unwrap();
     let [refused, _] = odd_transfers();
     let hostile = |description: &str| {

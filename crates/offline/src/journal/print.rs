@@ -89,8 +89,8 @@ pub fn print(options: &PrintOptions, output: &mut dyn Write, warn: &mut dyn Writ
     Ok(())
 }
 
-/// The names before a record: those of the newest snapshot, and of the records between it and the first printed one.
-/// Names never change, so a later snapshot also serves.
+/// The names before a record: the names in the newest snapshot, and in the records between it and the first printed
+/// record. Names never change, so a later snapshot also serves.
 fn names_before(disk: &Arc<dyn Disk>, log: &Arc<dyn Log>, from: u64, oldest: u64) -> Result<Names, Failure> {
     let snapshots = SnapshotStore::open_for_reading(Arc::clone(disk));
     let snapshot = snapshots.latest().map_err(journal_failure)?.snapshot;

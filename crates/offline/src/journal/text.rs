@@ -42,5 +42,5 @@ fn describe_callback(callback: &Callback, names: &Names) -> String {
         }
         CallbackContent::Error(cause) => format!("error {}", rejection::cause(cause).0),
     };
-    format!("tell {target} {} {what}", callback.content.method())
+    format!("notify {target} {} {what}", callback.content.method())
 }

@@ -26,7 +26,7 @@ fn worked() -> TestJournal {
 }
 
 #[test]
-fn a_sound_journal_is_reported_with_its_balances() {
+fn sound_journal_is_reported_with_its_balances() {
     let mut journal = worked();
     let state = journal.ledger.clone();
     journal.write_snapshot(&state);
@@ -44,8 +44,8 @@ funds         2 movements
 callbacks     5 owed, 0 delivered, 5 undelivered (0 parked)
 requests      4 compared with their records, 0 could not be parsed
 snapshots     compared at record 13
-archive       not compared: there is none
-store         not read: there is none
+archive       not compared: it does not exist
+store         not read: it does not exist
 start         rehearsed
 
 participant       account                      balance  cap
@@ -78,14 +78,14 @@ sound: every record, sum, cap and callback is correct
 }
 
 #[test]
-fn an_empty_directory_is_sound() {
+fn empty_directory_is_sound() {
     let report = audited(&mut TestJournal::new(64 * 1024));
     assert!(report.is_sound(), "{:?}", report.findings);
     assert!(to_text(&report).contains("records       none\n"));
 }
 
 #[test]
-fn what_an_operator_ends_before_its_time_is_sound() {
+fn transfer_ended_early_by_an_operator_is_sound() {
     let mut journal = worked();
     let expire = upesi_ledger::command::Expire { transfer: id(3), reason: "the payee is gone".into() };
     journal.command(&Command::Expire(expire), Payload::default());
@@ -183,7 +183,7 @@ const CASES: &[Case] = &[
         ],
     ),
     (
-        "a wrong fulfilment and nobody told",
+        "a wrong fulfilment, and no party notified",
         |_| only(vec![committed(id(3), [8; 32])]),
         &[
             "record 14: transfer 00000000-0000-4000-8000-000000000003 is committed with a fulfilment that is not the condition's preimage",
@@ -263,7 +263,7 @@ const CASES: &[Case] = &[
         &["record 14: account 8 follows account 6; the records after it were not replayed"],
     ),
     (
-        "a callback delivered that nobody owes",
+        "a callback delivered that is not owed",
         |journal| {
             let target = journal.ledger.participant_id(&fsp("greenbank")).unwrap();
             only(vec![Event::CallbacksDelivered(vec![CallbackKey { target, seq: 10, index: 0 }])])
@@ -301,7 +301,7 @@ const CASES: &[Case] = &[
 ];
 
 #[test]
-fn every_kind_of_contradiction_is_found() {
+fn contradictions_of_every_kind_are_found() {
     for (name, make, expected) in CASES {
         let mut journal = worked();
         let decision = make(&journal);
@@ -313,7 +313,7 @@ fn every_kind_of_contradiction_is_found() {
 }
 
 #[test]
-fn damage_is_a_finding_and_what_precedes_it_is_reported() {
+fn damage_is_found_and_records_before_it_are_reported() {
     let mut journal = worked();
     journal.close();
     let segment = journal.segments().remove(0);
@@ -329,7 +329,7 @@ fn damage_is_a_finding_and_what_precedes_it_is_reported() {
 }
 
 #[test]
-fn a_snapshot_that_differs_or_is_damaged_is_found() {
+fn different_or_damaged_snapshot_is_found() {
     let mut journal = worked();
     let mut other = TestJournal::onboarded();
     other.prepare(1, "12.5");
@@ -358,7 +358,7 @@ fn a_snapshot_that_differs_or_is_damaged_is_found() {
 }
 
 #[test]
-fn a_snapshot_without_its_finished_transfers_is_right_too() {
+fn snapshot_without_finished_transfers_is_sound() {
     let mut journal = worked();
     let mut archived_more = journal.ledger.clone();
     assert_eq!(archived_more.drain_finished(11).count(), 1);
@@ -368,7 +368,7 @@ fn a_snapshot_without_its_finished_transfers_is_right_too() {
 }
 
 #[test]
-fn a_snapshot_beyond_the_end_means_that_the_journal_lost_records() {
+fn snapshot_beyond_the_journals_end_is_found() {
     let mut journal = TestJournal::onboarded();
     let mut longer = worked();
     journal.write_snapshot(&longer.ledger);
@@ -432,18 +432,18 @@ fn flipped(journal: &mut TestJournal, file: &std::path::Path, at: usize, named: 
 }
 
 #[test]
-fn a_flipped_bit_in_a_segment_before_the_replay_is_found() {
+fn flipped_bit_in_a_segment_before_the_replay_is_found() {
     let (mut journal, early) = with_early_segments();
     assert_eq!(audited(&mut journal).findings, Vec::<String>::new());
     // In the body of the first frame, after the segment's header.
     let report = flipped(&mut journal, &early, 512 + 100, 512);
     assert!(report.findings[0].contains("the checksum does not match"), "{:?}", report.findings);
-    assert_eq!(report.findings_total, 1, "the same damage is told once: {:?}", report.findings);
+    assert_eq!(report.findings_total, 1, "the same damage is reported once: {:?}", report.findings);
     assert_eq!(report.last_seq, journal.ledger.last_seq(), "the rest is replayed all the same");
 }
 
 #[test]
-fn a_flipped_bit_in_the_free_room_of_a_segment_before_the_replay_is_found() {
+fn flipped_bit_in_free_space_of_a_segment_is_found() {
     let (mut journal, early) = with_early_segments();
     let bytes = std::fs::read(&early).unwrap();
     let last = bytes.len() - 1;
@@ -453,7 +453,7 @@ fn a_flipped_bit_in_the_free_room_of_a_segment_before_the_replay_is_found() {
 }
 
 #[test]
-fn without_its_first_segments_a_journal_is_replayed_from_a_snapshot() {
+fn journal_without_first_segments_is_replayed_from_a_snapshot() {
     let (mut journal, early) = grown();
     journal.write_snapshot(&early);
     journal.write_archive(|_, bytes| Some(bytes));
@@ -481,15 +481,11 @@ fn without_its_first_segments_a_journal_is_replayed_from_a_snapshot() {
     upesi_journal::delete_segments_below(&*journal.disk(), early.last_seq()).unwrap();
     let report = audited(&mut journal);
     assert_eq!(report.findings.len(), 1);
-    assert!(
-        report.findings[0].ends_with("but there is no valid snapshot that leads up to it"),
-        "{:?}",
-        report.findings
-    );
+    assert!(report.findings[0].ends_with("but no valid snapshot reaches it"), "{:?}", report.findings);
 }
 
 #[test]
-fn a_directory_in_use_is_refused_unless_asked_for() {
+fn directory_in_use_is_rejected_unless_allowed() {
     let mut journal = worked();
     let options =
         |allow_live| AuditOptions { directory: journal.path.clone(), allow_live, with_archive: true };
@@ -503,7 +499,7 @@ fn a_directory_in_use_is_refused_unless_asked_for() {
 }
 
 #[test]
-fn the_archive_must_hold_exactly_what_was_decided() {
+fn archive_must_contain_exactly_the_decided_transfers() {
     let with = |change: fn(TransferId, Vec<u8>) -> Option<Vec<u8>>| {
         let mut journal = worked();
         journal.write_archive(change);
@@ -532,7 +528,7 @@ fn the_archive_must_hold_exactly_what_was_decided() {
 }
 
 #[test]
-fn withdrawals_are_followed_to_their_end() {
+fn withdrawals_are_checked_until_their_end() {
     let mut journal = TestJournal::onboarded();
     let account = journal.ledger.funds(id(201)).unwrap().account;
     let funds = upesi_ledger::command::FundsPrepare {
@@ -581,7 +577,7 @@ fn forged(forge: impl Fn(&mut upesi_ledger::Transfer)) -> Vec<String> {
 }
 
 #[test]
-fn an_event_that_says_otherwise_than_its_request_is_found() {
+fn event_that_contradicts_its_request_is_found() {
     type Forge = fn(&mut upesi_ledger::Transfer);
     let cases: [(Forge, &[&str]); 6] = [
         (|_| {}, &[]),
@@ -610,7 +606,7 @@ fn an_event_that_says_otherwise_than_its_request_is_found() {
 }
 
 #[test]
-fn a_fulfil_or_an_error_that_says_otherwise_than_its_request_is_found() {
+fn fulfil_or_error_that_contradicts_its_request_is_found() {
     let told = |journal: &mut TestJournal, decision: &Decision, body: &str| {
         journal.write(decision, Payload { headers: b"", body: body.as_bytes() });
         audited(journal).findings.join("; ")
@@ -645,7 +641,7 @@ fn a_fulfil_or_an_error_that_says_otherwise_than_its_request_is_found() {
 
 /// Each record by an actor who may not cause it, and by one who may.
 #[test]
-fn a_record_by_the_wrong_actor_is_found() {
+fn record_by_the_wrong_actor_is_found() {
     let (payer, payee) = (Actor::Dfsp(fsp("greenbank")), Actor::Dfsp(fsp("bluebank")));
     let cases: [(Actor, Option<&str>); 4] = [
         (payee, None),
@@ -666,7 +662,7 @@ fn a_record_by_the_wrong_actor_is_found() {
 
 /// Rejected with this reason, although the request and the books have none.
 #[test]
-fn a_refusal_that_nothing_explains_is_found() {
+fn rejection_without_reason_is_found() {
     for (kind, refusal, code, is_right) in [
         (AbortKind::Rejected, Refusal::CapExceeded, 4200, true),
         (AbortKind::Rejected, Refusal::CoverShort, 4001, false),
@@ -697,7 +693,7 @@ fn a_refusal_that_nothing_explains_is_found() {
 
 /// A directory that the replay accepts may still not start. Then the start reports it.
 #[test]
-fn a_directory_that_a_hub_would_not_start_on_is_not_sound() {
+fn directory_that_prevents_a_start_is_not_sound() {
     let (mut journal, early) = grown();
     journal.write_snapshot(&early);
     journal.write_archive(|_, bytes| Some(bytes));

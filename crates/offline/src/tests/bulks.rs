@@ -88,7 +88,7 @@ fn after(steps: usize) -> TestJournal {
 }
 
 #[test]
-fn a_bulk_is_sound_after_each_step() {
+fn bulk_transfer_is_sound_after_each_step() {
     for steps in 0..=ENDED + 1 {
         let mut journal = after(steps);
         let state = journal.ledger.clone();
@@ -122,7 +122,7 @@ fn behind_a_proxy(journal: &mut TestJournal, is_back: bool) {
 }
 
 #[test]
-fn a_bulk_behind_an_inactive_proxy_is_taken_and_its_items_are_refused() {
+fn bulk_transfer_behind_inactive_proxy_has_rejected_items() {
     for is_back in [false, true] {
         let mut journal = TestJournal::onboarded();
         behind_a_proxy(&mut journal, is_back);
@@ -289,7 +289,7 @@ const ENDED_CASES: &[Case] = &[
 ];
 
 #[test]
-fn what_is_wrong_with_a_bulk_is_found() {
+fn faults_of_bulk_transfers_are_found() {
     for (steps, damage, expected) in [RECEIVED_CASES, ASKED_CASES, ENDED_CASES].concat() {
         let mut journal = after(steps);
         let mut decision = journal.decide(&next(&journal, steps));

@@ -114,7 +114,7 @@ fn next(journal: &TestJournal, step: usize) -> Command {
 }
 
 #[test]
-fn a_payment_in_two_currencies_is_sound_after_each_step() {
+fn payment_in_two_currencies_is_sound_after_each_step() {
     for steps in 0..=4 {
         let mut journal = after(steps);
         let state = journal.ledger.clone();
@@ -202,7 +202,7 @@ const CASES: &[Case] = &[
 ];
 
 #[test]
-fn what_is_wrong_with_a_conversion_is_found() {
+fn faults_of_fx_transfers_are_found() {
     for (steps, damage, expected) in CASES {
         let mut journal = after(*steps);
         let mut decision = journal.decide(&next(&journal, *steps));
@@ -237,7 +237,7 @@ fn before_the_fee() -> TestJournal {
 }
 
 #[test]
-fn a_fee_that_a_converted_payment_cannot_owe_is_recorded_and_audited() {
+fn fee_without_account_in_a_converted_payment_is_audited() {
     type Change = fn(&mut Vec<Event>);
     let is_fee = |event: &Event| matches!(event, Event::FeeNotCharged { .. });
     let changes: [Option<Change>; 5] = [
@@ -288,7 +288,7 @@ fn segment(steps: usize) -> (TestJournal, Vec<u8>) {
 
 /// A flipped bit in the record of each step is damage, and the findings before it are reported.
 #[test]
-fn a_damaged_record_of_a_conversion_is_noticed() {
+fn damaged_record_of_an_fx_transfer_is_found() {
     let first = world().ledger.last_seq() + 1;
     for step in 0..4 {
         let (mut journal, mut bytes) = segment(4);
@@ -309,7 +309,7 @@ fn a_damaged_record_of_a_conversion_is_noticed() {
 
 /// The archive must hold each FX transfer as the journal decided it.
 #[test]
-fn a_conversion_that_the_archive_changed_or_lost_is_found() {
+fn fx_transfer_that_the_archive_changed_or_lost_is_found() {
     type Change = fn(Vec<u8>) -> Option<Vec<u8>>;
     let with = |change: Change| {
         let mut journal = after(4);
@@ -335,7 +335,10 @@ fn a_conversion_that_the_archive_changed_or_lost_is_found() {
     assert_eq!(report.findings, Vec::<String>::new());
     assert_eq!((report.archive.compared, report.archive.stored), (2, 2));
     let lost = with(|_| None).findings;
-    assert!(lost[0].starts_with("conversion ") && lost[0].ends_with("but is not in the archive"), "{lost:?}");
+    assert!(
+        lost[0].starts_with("FX transfer ") && lost[0].ends_with("but is not in the archive"),
+        "{lost:?}"
+    );
     for at in [3, 40, 60] {
         let changed = match at {
             3 => with(|mut bytes| {
@@ -351,7 +354,7 @@ fn a_conversion_that_the_archive_changed_or_lost_is_found() {
                 Some(bytes)
             }),
         };
-        let found = changed.findings.iter().any(|finding| finding.starts_with("conversion "));
+        let found = changed.findings.iter().any(|finding| finding.starts_with("FX transfer "));
         assert!(found, "byte {at}: {:?}", changed.findings);
     }
 }

@@ -89,7 +89,7 @@ fn traded() -> TestJournal {
 }
 
 #[test]
-fn the_list_of_a_dfsp_adds_up_to_its_net_in_each_currency() {
+fn obligations_of_a_dfsp_add_up_to_its_net() {
     let journal = traded();
     let (nets, outcome) = exported(&journal, Kind::Settlements, 1, None);
     assert_eq!(outcome.unwrap(), nets.len() as u64);
@@ -139,7 +139,7 @@ fn the_list_of_a_dfsp_adds_up_to_its_net_in_each_currency() {
 }
 
 #[test]
-fn a_list_that_lacks_removed_transfers_is_reported() {
+fn obligations_without_removed_transfers_are_reported() {
     let mut journal = traded();
     let (whole, _) = exported(&journal, Kind::Transfers, 1, None);
     assert_eq!(whole.len(), 4);

@@ -167,7 +167,7 @@ fn check_csv(bytes: &[u8], rows: usize, kind: Kind, context: &str) {
 }
 
 #[test]
-fn no_output_is_steered_by_a_text_from_outside() {
+fn texts_from_outside_cannot_change_an_output() {
     for seed in 0..SEEDS {
         let mut random = Random(seed);
         let context = format!("seed {seed}");

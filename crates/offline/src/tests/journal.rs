@@ -226,7 +226,7 @@ impl TestJournal {
         self.directory.as_ref().unwrap().disk()
     }
 
-    /// Writes a snapshot of a state as that of the last record.
+    /// Writes a snapshot with this state for the last record.
     pub fn write_snapshot(&self, ledger: &Ledger) {
         let mut bytes = Vec::new();
         ledger.encode_snapshot(&mut bytes);

@@ -52,22 +52,22 @@ const LINES: &str = "       1  2031-04-01 15:00:01.000+03:00  an operator: accou
        8  2031-04-01 15:00:08.000+03:00  an operator: account bluebank KES POSITION opened; account bluebank KES SETTLEMENT opened; limit bluebank KES 100
        9  2031-04-01 15:00:09.000+03:00  an operator: funds in 00000000-0000-4000-8000-0000000000ca bluebank 500 KES COMMITTED
       10  2031-04-01 15:00:10.000+03:00  an operator: endpoint bluebank FSPIOP_CALLBACK_URL_TRANSFER_POST = http://bluebank.example/transfers
-      11  2031-04-01 15:00:11.000+03:00  greenbank: transfer 00000000-0000-4000-8000-000000000001 greenbank → bluebank 12.5 KES RESERVED until 2031-04-01T12:01:11.000Z; tell bluebank POST forwarded (266 bytes)
-      12  2031-04-01 15:00:12.000+03:00  bluebank: transfer 00000000-0000-4000-8000-000000000001 COMMITTED; tell greenbank PUT forwarded; tell bluebank PUT confirmed (60 bytes)
-      13  2031-04-01 15:00:13.000+03:00  greenbank: transfer 00000000-0000-4000-8000-000000000002 greenbank → bluebank 1000 KES ABORTED_REJECTED 4001 \"Payer FSP insufficient liquidity\"; tell greenbank PUT error 4001 (266 bytes)
+      11  2031-04-01 15:00:11.000+03:00  greenbank: transfer 00000000-0000-4000-8000-000000000001 greenbank → bluebank 12.5 KES RESERVED until 2031-04-01T12:01:11.000Z; notify bluebank POST forwarded (266 bytes)
+      12  2031-04-01 15:00:12.000+03:00  bluebank: transfer 00000000-0000-4000-8000-000000000001 COMMITTED; notify greenbank PUT forwarded; notify bluebank PUT confirmed (60 bytes)
+      13  2031-04-01 15:00:13.000+03:00  greenbank: transfer 00000000-0000-4000-8000-000000000002 greenbank → bluebank 1000 KES ABORTED_REJECTED 4001 \"Payer FSP insufficient liquidity\"; notify greenbank PUT error 4001 (266 bytes)
       14  2031-04-01 15:00:14.000+03:00  the hub's delivery: delivered 11.0 to bluebank
       15  2031-04-01 15:00:15.000+03:00  the hub's delivery: parked 12.1 to bluebank after 3 attempts: refused
 ";
 
 #[test]
-fn each_record_is_a_line() {
+fn record_is_printed_as_a_line() {
     let mut journal = busy_journal();
     journal.close();
     assert_eq!(printed(&journal, |_| {}), (LINES.to_owned(), String::new()));
 }
 
 #[test]
-fn a_part_has_the_names_of_the_whole() {
+fn part_of_the_journal_has_all_names() {
     let mut journal = busy_journal();
     let expected: String = LINES.lines().skip(10).take(2).map(|line| format!("{line}\n")).collect();
     let part = |options: &mut PrintOptions| {
@@ -118,11 +118,11 @@ fn records_are_found_by_transfer_participant_and_time() {
         options.filter = Filter { fsp: blue, ..none.clone() };
         options.limit = Some(2);
     });
-    assert_eq!(text.lines().count(), 2, "what is printed counts");
+    assert_eq!(text.lines().count(), 2, "printed records count");
 }
 
 #[test]
-fn programs_get_one_object_per_line() {
+fn json_output_has_one_object_per_line() {
     let mut journal = busy_journal();
     journal.close();
     let (text, _) = printed(&journal, |options| {
@@ -175,7 +175,7 @@ fn programs_get_one_object_per_line() {
 }
 
 #[test]
-fn what_cannot_be_printed_has_its_exit_code() {
+fn unprintable_journal_fails_with_its_exit_code() {
     let options = |directory: &std::path::Path, from_seq| PrintOptions {
         directory: directory.to_owned(),
         from_seq,

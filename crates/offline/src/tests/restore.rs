@@ -46,7 +46,7 @@ fn ends_nothing(decision: &mut upesi_ledger::Decision) {
 }
 
 #[test]
-fn findings_about_rules_keep_the_directory_and_wait_to_be_accepted() {
+fn restore_with_rule_findings_waits_for_acceptance() {
     let directory = tempfile::tempdir().unwrap();
     let arguments = backed_up(directory.path(), not_forwarded);
     let report = restore(&arguments).unwrap();
@@ -62,7 +62,7 @@ fn findings_about_rules_keep_the_directory_and_wait_to_be_accepted() {
     assert!(!directory.path().join("restored.restoring").exists());
     let refused = check_accepted(&arguments.data).unwrap_err();
     assert!(refused.contains("1 findings about rules") && refused.contains("--accept-findings"), "{refused}");
-    // It is restored only if the operator accepts the findings.
+    // The backup is restored only if the operator accepts the findings.
     assert_eq!(restore(&arguments).unwrap_err().exit, Exit::CannotCreate);
     let report = accepting(&arguments).unwrap();
     assert!(report.is_accepted && report.files == 0);

@@ -66,7 +66,7 @@ fn settled() -> TestJournal {
 }
 
 #[test]
-fn a_day_with_settlements_is_sound() {
+fn journal_with_settlements_is_sound() {
     let mut journal = settled();
     let state = journal.ledger.clone();
     assert_eq!(state.settlement(SettlementId(2)).unwrap().state, SettlementState::Committed);
@@ -91,7 +91,7 @@ fn printed(journal: &TestJournal, from_seq: u64, limit: u64, json: bool) -> Stri
 }
 
 #[test]
-fn the_journal_tells_settlements_in_words() {
+fn journal_prints_settlements_in_words() {
     let journal = settled();
     let text = printed(&journal, 13, 6, false);
     let lines: Vec<_> = text.lines().filter_map(|line| line.split_once("an operator: ")).collect();
@@ -117,7 +117,6 @@ fn the_journal_tells_settlements_in_words() {
     );
 }
 
-/// The decision of a command, changed.
 fn decided(journal: &TestJournal, command: AdminCommand, change: impl FnOnce(&mut Vec<Event>)) -> Decision {
     let mut decision = journal.decide(&upesi_ledger::Command::Admin(command));
     assert!(!decision.events.is_empty(), "{:?}", decision.reply);
@@ -284,7 +283,7 @@ fn gross() -> TestJournal {
 }
 
 #[test]
-fn gross_settlement_is_sound_and_told_in_words() {
+fn gross_settlement_is_sound_and_printed_in_words() {
     let mut journal = gross();
     let state = journal.ledger.clone();
     assert_eq!(state.totals().settled_at_once, 1);
@@ -295,7 +294,7 @@ fn gross_settlement_is_sound_and_told_in_words() {
     assert_eq!(report.totals.settled_at_once, 2);
     let last = journal.ledger.last_seq();
     let text = printed(&journal, last, 1, false);
-    let told = "COMMITTED, settled from greenbank KES SETTLEMENT to bluebank KES SETTLEMENT; tell";
+    let told = "COMMITTED, settled from greenbank KES SETTLEMENT to bluebank KES SETTLEMENT; notify";
     assert!(text.contains(told), "{text}");
     let json = printed(&journal, last, 1, true);
     let record: serde_json::Value = serde_json::from_str(json.trim()).unwrap();
@@ -330,7 +329,7 @@ fn with_fees() -> TestJournal {
 }
 
 #[test]
-fn fees_are_sound_and_told_in_words() {
+fn fees_are_sound_and_printed_in_words() {
     let mut journal = with_fees();
     let state = journal.ledger.clone();
     journal.write_snapshot(&state);
@@ -342,7 +341,7 @@ fn fees_are_sound_and_told_in_words() {
     assert_eq!(audited(&mut journal).findings, Vec::<String>::new());
     let text = printed(&journal, state.last_seq(), 1, false);
     let told = "fee of transfer 00000000-0000-4000-8000-000000000001 by rule 1: 0.44 from bluebank KES \
-                INTERCHANGE_FEE to greenbank KES INTERCHANGE_FEE; tell";
+                INTERCHANGE_FEE to greenbank KES INTERCHANGE_FEE; notify";
     assert!(text.contains(told), "{text}");
 }
 
@@ -358,7 +357,7 @@ const FEE_DUE: &str = "[FeeDue { transfer: 00000000-0000-4000-8000-000000000002,
                        3600, owed: Ok((AccountId(8), AccountId(7))) }]";
 
 #[test]
-fn a_wrong_fee_is_found() {
+fn wrong_fee_is_found() {
     let changes: [fn(&mut Vec<Event>); 4] = [
         |events| {
             events.pop();
@@ -635,7 +634,7 @@ const CASES: &[Case] = &[
 ];
 
 #[test]
-fn every_kind_of_contradiction_is_found() {
+fn contradictions_of_settlements_are_found() {
     for (at, (prepare, make, expected)) in CASES.iter().enumerate() {
         let mut journal = prepare();
         let decision = make(&journal);

@@ -43,7 +43,7 @@ fn act_of(operator: &str, deed: Deed) -> Command {
 
 /// The auditor knows the used codes.
 #[test]
-fn a_code_that_is_used_again_is_found() {
+fn reused_code_is_found() {
     let audited_with = |code_step: u64| {
         let mut journal = TestJournal::onboarded();
         journal.command(&operator("nia", Role::Viewer), Payload::default());
@@ -73,7 +73,7 @@ fn a_code_that_is_used_again_is_found() {
 
 /// The auditor has its own books of proposals and their operators.
 #[test]
-fn an_approval_by_the_wrong_person_is_found() {
+fn approval_by_the_wrong_operator_is_found() {
     let audited_with = |change: fn(&mut Vec<Event>)| {
         let mut journal = TestJournal::onboarded();
         let new = NewOperator {
@@ -104,7 +104,7 @@ fn an_approval_by_the_wrong_person_is_found() {
 
 /// Each step of a change set is made in its turn, and its entry names the set and both operators.
 #[test]
-fn a_step_of_a_change_set_in_another_place_or_by_others_is_found() {
+fn wrong_step_of_a_change_set_is_found() {
     let audited_with = |change: fn(&mut Vec<Event>)| {
         let mut journal = TestJournal::onboarded();
         let account = |kind: &str| {
@@ -156,7 +156,6 @@ fn stepped(events: &mut [Event], of: u64, at: u32) {
     }
 }
 
-/// Changes the end of a proposal.
 fn ended(events: &mut [Event], change: impl Fn(&mut Option<Box<str>>, &mut ProposalState)) {
     for event in events {
         if let Event::ProposalEnded { by, state, .. } = event {
@@ -184,12 +183,12 @@ fn changed(change: impl FnOnce(&mut Vec<Event>)) -> Vec<String> {
 fn entry(events: &mut [Event]) -> &mut AuditEntry {
     match events.last_mut() {
         Some(Event::OperatorActed(entry)) => entry,
-        other => panic!("{other:?} is no entry"),
+        other => panic!("{other:?} is not an entry"),
     }
 }
 
 #[test]
-fn a_changed_entry_of_the_audit_trail_is_found() {
+fn changed_entry_of_the_audit_trail_is_found() {
     assert_eq!(changed(|_| {}), [""; 0]);
     let found = |change: fn(&mut Vec<Event>)| changed(change).join("; ");
     let wrong = "entry 2 of the audit trail does not follow from the entry before it and from the record";
@@ -201,7 +200,7 @@ fn a_changed_entry_of_the_audit_trail_is_found() {
         // The effect, with the unchanged entry.
         |events| match &mut events[0] {
             Event::OperatorSet { roles, .. } => *roles = [Role::Treasury].into_iter().collect(),
-            other => panic!("{other:?} is no operator"),
+            other => panic!("{other:?} is not an operator"),
         },
         |events| {
             events.insert(0, events[0].clone());
@@ -215,7 +214,7 @@ fn a_changed_entry_of_the_audit_trail_is_found() {
 }
 
 #[test]
-fn an_entry_that_is_missing_from_the_audit_trail_is_found() {
+fn missing_entry_of_the_audit_trail_is_found() {
     let third = {
         let mut journal = TestJournal::onboarded();
         for name in ["first", "second"] {
@@ -270,7 +269,7 @@ pub(super) fn with_entries() -> TestJournal {
 }
 
 #[test]
-fn the_trail_is_printed_and_filtered_and_its_chain_verified() {
+fn trail_is_printed_filtered_and_verified() {
     let journal = with_entries();
     let all = options(&journal);
     let (text, told, failure) = printed(&all);
@@ -296,7 +295,7 @@ fn the_trail_is_printed_and_filtered_and_its_chain_verified() {
 }
 
 #[test]
-fn a_break_of_the_chain_is_named_and_ends_with_65() {
+fn break_of_the_chain_is_reported_with_exit_code_65() {
     for (change, expected) in [
         (
             (|events| entry(events).by.operator = "brian".into()) as fn(&mut Vec<Event>),
@@ -305,7 +304,7 @@ fn a_break_of_the_chain_is_named_and_ends_with_65() {
         (
             |events| match &mut events[0] {
                 Event::OperatorSet { roles, .. } => *roles = [Role::Treasury].into_iter().collect(),
-                other => panic!("{other:?} is no operator"),
+                other => panic!("{other:?} is not an operator"),
             },
             "entry 2 does not follow from the entry before it and from its own record",
         ),
@@ -327,7 +326,7 @@ fn a_break_of_the_chain_is_named_and_ends_with_65() {
 
 /// The checksums of the journal detect changes of the file.
 #[test]
-fn a_flipped_byte_of_an_entry_ends_with_65() {
+fn flipped_byte_of_an_entry_ends_with_65() {
     let journal = with_entries();
     let file = journal.segments().pop().unwrap();
     let mut bytes = fs::read(&file).unwrap();
@@ -341,7 +340,7 @@ fn a_flipped_byte_of_an_entry_ends_with_65() {
 }
 
 #[test]
-fn an_end_that_was_cut_off_is_found_by_a_snapshot() {
+fn truncated_trail_is_found_by_a_snapshot() {
     let mut ahead = with_entries();
     let mut journal = TestJournal::onboarded();
     journal.command(&operator("first", Role::Viewer), Payload::default());
@@ -391,7 +390,7 @@ impl Keys {
 
 /// A journal that was rewritten from its beginning has a valid chain, but not the signed one.
 #[test]
-fn checkpoints_find_a_trail_that_was_written_anew_or_cut_off() {
+fn checkpoints_find_a_rewritten_or_truncated_trail() {
     let keys = Keys::new();
     let journal = with_entries();
     let trail = journal.ledger.trail();
@@ -406,7 +405,7 @@ fn checkpoints_find_a_trail_that_was_written_anew_or_cut_off() {
     }
     assert_eq!(printed(&options(&anew)).2, None);
     let message = keys.check(&anew, &made).1.unwrap();
-    assert!(message.contains("entry 4 differs from that of the checkpoint of 2031-04-01"), "{message}");
+    assert!(message.contains("entry 4 differs from the entry of the checkpoint of 2031-04-01"), "{message}");
 
     let mut short = TestJournal::onboarded();
     short.command(&operator("first", Role::Viewer), Payload::default());
@@ -422,7 +421,7 @@ fn checkpoints_find_a_trail_that_was_written_anew_or_cut_off() {
 }
 
 #[test]
-fn a_line_says_why_and_from_where() {
+fn printed_line_shows_reason_and_origin() {
     let mut one = match with_entries().decide(&operator("last", Role::Viewer)).events.pop() {
         Some(Event::OperatorActed(entry)) => *entry,
         other => panic!("{other:?}"),

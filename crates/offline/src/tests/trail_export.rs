@@ -53,7 +53,7 @@ impl Export {
 }
 
 #[test]
-fn an_export_is_verified_by_itself_and_the_checkpoints() {
+fn export_is_verified_by_its_chain_and_checkpoints() {
     let export = Export::new();
     let told = export.verify(&export.lines).unwrap();
     assert!(told.contains("entries 1 to 4 of the audit trail: the chain is intact"), "{told}");
@@ -63,9 +63,9 @@ fn an_export_is_verified_by_itself_and_the_checkpoints() {
     );
 }
 
-/// Every member of every row, except the number of the record, of which only the order is known.
+/// Every member of every row is changed, except the number of the record: only its order is verified.
 #[test]
-fn an_edited_row_is_named() {
+fn edited_row_is_reported() {
     let export = Export::new();
     let mut edits = 0;
     for (index, line) in export.lines.iter().enumerate() {
@@ -93,7 +93,7 @@ fn an_edited_row_is_named() {
 }
 
 #[test]
-fn rows_that_are_missing_moved_added_or_cut_off_are_named() {
+fn missing_moved_added_or_truncated_rows_are_reported() {
     let export = Export::new();
     let without = |at: usize| [&export.lines[..at], &export.lines[at + 1..]].concat();
     export.fails(&without(0), "line 1: found entry 2 instead of entry 1");
@@ -115,9 +115,9 @@ fn rows_that_are_missing_moved_added_or_cut_off_are_named() {
     assert!(export.verify_text(&short, 1, false).is_ok());
 }
 
-/// Later exports lack removed entries. The user who verifies one names its first entry.
+/// Later exports lack removed entries. The verifying user states the number of the first entry.
 #[test]
-fn an_export_of_a_later_part_begins_where_it_is_said_to() {
+fn export_of_a_later_part_begins_with_the_stated_entry() {
     let export = Export::new();
     let later: String = export.lines[2..].iter().map(|line| format!("{line}\n")).collect();
     assert!(export.verify_text(&later, 3, true).unwrap().contains("entries 3 to 4"));

@@ -10,8 +10,7 @@ use upesi_process::exit::{Exit, Failure};
 
 use super::{Verifier, read_checkpoints};
 
-/// Maximum length of a line of an export: an entry has ten texts of 512 bytes, of which JSON may encode each byte as
-/// six.
+/// Maximum length of a line of an export. An entry has ten texts of 512 bytes, and JSON may encode each byte as six.
 const LINE_BYTES_MAX: u64 = 64 * 1024;
 
 /// Options of the verification.
@@ -25,7 +24,7 @@ pub struct ExportOptions {
     pub checkpoints: Option<(PathBuf, PathBuf)>,
 }
 
-/// Verifies the chain of an export, and the checkpoints. `tell` gets the result as text.
+/// Verifies the chain of an export, and the checkpoints. Writes the result as text to `tell`.
 ///
 /// # Errors
 /// 65 if the export was changed, 66 if a file cannot be read.

@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_this_machine_is_asked_in_the_clear() {
+    fn http_issuer_is_allowed_only_on_this_machine() {
         for (url, expected) in [
             ("https://id.example/realms/hub", true),
             ("http://127.0.0.1:8080/jwks", true),

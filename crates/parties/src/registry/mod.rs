@@ -234,7 +234,7 @@ fn check_url(text: &str, schemes: &Schemes) -> Result<(), OracleError> {
         Ok(_) if text.bytes().all(|byte| byte.is_ascii_graphic()) => return Ok(()),
         parsed => {
             let demand = parsed.err().and_then(|error| error.demand());
-            demand.unwrap_or("is no URL that can be called; write it as http://host:port")
+            demand.unwrap_or("is not a URL that can be called; write it as http://host:port")
         }
     };
     Err(OracleError::BadUrl { reason })

@@ -70,7 +70,7 @@ async fn mistakes_are_the_clients() {
     }
     let long = format!("http://{}", "x".repeat(URL_CHARS_MAX));
     for (url, reason) in [
-        ("", "is no URL that can be called; write it as http://host:port"),
+        ("", "is not a URL that can be called; write it as http://host:port"),
         ("oracle", "is no URL"),
         ("oracle:3000/", "is no URL"),
         ("http://", "is no URL"),

@@ -13,7 +13,7 @@ group! {
         /// journal is an Apache Kafka topic; the leader processes all requests. A data directory cannot be changed from
         /// one to the other.
         log: ClusterLog = "none",
-        /// Identifier of the cluster: a random UUID, the same for all nodes.
+        /// Identifier of the cluster: a random UUID that all nodes share.
         id: Optional<Uuid> = "",
         /// Number of this node, unique within the cluster.
         node: Integer<0, 1_000_000, u32> = "0",
@@ -25,7 +25,8 @@ group! {
         brokers: List<Host> = "",
         /// Name of the Kafka topic.
         topic: Text<249> = "upesi-journal" expert,
-        /// Number of replicas that the topic must have: `3`, of which two acknowledge each entry, or `1` for trials.
+        /// Number of replicas that the topic must have: `3` (two of them must acknowledge each entry), or `1` for
+        /// trials.
         replicas: TopicReplicas = "3",
         /// Whether this node may become leader. If not, it stays a follower, even if a handover names it; `upesi
         /// cluster promote` still makes it leader. Turn it off while it is uncertain whether the topic contains
@@ -34,10 +35,10 @@ group! {
         /// Whether this node, as a follower, delivers callbacks to its share of the DFSPs. This needs `cluster.listen`
         /// on the leader.
         may_deliver: Flag = "true" expert,
-        /// Minimum time in hours for which the topic retains entries. Older entries are deleted once every node has
-        /// copied them.
+        /// Minimum time that the topic retains entries, in hours. Older entries are deleted once every node has copied
+        /// them.
         keep_hours: Hours<0, 876_000> = "168" expert,
-        /// Interval in seconds at which the leader looks for entries to delete.
+        /// Interval in seconds between the leader's searches for entries to delete.
         trim_interval_s: Seconds<1, 86_400> = "600" expert,
         /// Address and port for requests that other nodes forward to this node while it is the leader, such as
         /// `0.0.0.0:4003`. With it, a follower also accepts requests from DFSPs and forwards them to the leader. Empty:

@@ -1,4 +1,4 @@
-//! Decisions of an operator about a single DFSP: a table `[[dfsp]]` of the file.
+//! Settings of a single DFSP: a table `[[dfsp]]` of the file.
 
 use upesi_types::FspId;
 
@@ -9,11 +9,11 @@ use crate::setting::{DFSP, Group, Place, Reader, Section, group};
 use crate::words::DfspNetwork;
 
 group! {
-    /// Decisions about a DFSP. A decision that is absent leaves the DFSP with the settings of all DFSPs.
+    /// Settings of a single DFSP. For an absent setting, the setting of all DFSPs applies.
     DfspSettings {
-        /// Networks from which the DFSP may call, such as `["192.0.2.0/24", "2001:db8:7::/48"]`. A request of the DFSP
-        /// from any other address is rejected with 403 and code 3000, and its connection is closed. Without it, the
-        /// DFSP may call from anywhere. An IPv6 network has a prefix of at most 64 bits.
+        /// Networks that the DFSP's requests may come from, such as `["192.0.2.0/24", "2001:db8:7::/48"]`. A request of
+        /// the DFSP from any other address is rejected with 403 and code 3000, and its connection is closed. Without
+        /// it, the DFSP may call from anywhere. An IPv6 network has a prefix of at most 64 bits.
         networks: Optional<List<DfspNetwork, 1>> = "",
         /// Handling of messages without a valid signature of this DFSP, instead of `jws.mode`: `off`, `warn` or
         /// `enforce`.
@@ -32,12 +32,12 @@ group! {
     }
 }
 
-/// A DFSP with decisions of its own.
+/// A DFSP with its own settings.
 #[derive(Clone, Debug)]
 pub struct Dfsp {
     /// Its name. The case of letters does not matter.
     pub name: FspId,
-    /// The decisions.
+    /// The settings.
     pub settings: DfspSettings,
 }
 
@@ -45,9 +45,9 @@ pub struct Dfsp {
 pub static DFSP_SECTION: Section = Section {
     name: DFSP,
     help: &[
-        " Decisions about a single DFSP. The file has one table for each DFSP, which begins with its `name`. A variable",
-        " names the DFSP, too: `UPESI__DFSP__GREENBANK__SIGNATURES=warn`. So does a flag:",
-        " `--set dfsp.greenbank.signatures=warn`. The case of letters in names does not matter.",
+        " Settings of a single DFSP, which replace the settings of all DFSPs. The file has one table for each DFSP, which",
+        " begins with its `name`. A variable contains the name, too: `UPESI__DFSP__GREENBANK__SIGNATURES=warn`. So does",
+        " a flag: `--set dfsp.greenbank.signatures=warn`. The case of letters in names does not matter.",
     ],
     fixed: &[],
     is_expert: true,
@@ -57,9 +57,9 @@ impl Dfsp {
     pub(crate) fn read(name: FspId, reader: &mut Reader) -> Self {
         let (prefix, before) = (key_prefix(&name), reader.entries.len());
         let settings = DfspSettings::read(Place { prefix: &prefix, section: &DFSP_SECTION }, reader);
-        // Only decisions that a source contains are values in effect.
-        let decisions = reader.entries.split_off(before);
-        reader.entries.extend(decisions.into_iter().filter(|entry| entry.origin != Origin::Default));
+        // Only settings that a source contains are values in effect.
+        let entries = reader.entries.split_off(before);
+        reader.entries.extend(entries.into_iter().filter(|entry| entry.origin != Origin::Default));
         Self { name, settings }
     }
 }

@@ -35,10 +35,10 @@ group! {
         /// Maximum size of the request line and headers in bytes. Larger heads are rejected with 431.
         head_bytes_max: Integer<8192, MIB, usize> = "65536" expert,
         /// Maximum number of open connections. At the limit, the hub accepts a new connection and closes another one.
-        /// It chooses first a connection whose client has not read a response for a second, then one that has not
-        /// carried a participant's request (longest idle first), then a waiting connection of a DFSP with more than an
-        /// equal share, then one that has been idle for ten seconds. If there is none, the new connection is answered
-        /// 503. If the limit of open files is too low, the hub lowers this setting and logs a warning.
+        /// The first choice is a connection whose client has not read a response for a second. The next choices are one
+        /// that has not carried a participant's request (longest idle first), a waiting connection of a DFSP with more
+        /// than an equal share, and one that has been idle for ten seconds. If there is none, the new connection is
+        /// answered 503. If the limit of open files is too low, the hub lowers this setting and logs a warning.
         connections_max: Integer<1, 1_000_000> = "10000" expert,
         /// Maximum number of connections from one address that have not carried a participant's request. Beyond it, the
         /// longest idle of these is closed. IPv6 addresses are counted by their first 64 bits.
@@ -55,7 +55,7 @@ group! {
         body_deadline_ms: Milliseconds<10, 600_000> = "30000" expert,
         /// Maximum idle time of a connection between requests, in milliseconds.
         idle_timeout_ms: Milliseconds<100, WEEK_MS> = "120000" expert,
-        /// Accepted protocol versions, in the order in which version errors list them.
+        /// Accepted protocol versions, in the order of version errors.
         versions_accepted: List<ProtocolVersion, 1> = "1.0,1.1,2.0" expert,
         /// Protocol version of messages that the hub creates.
         version_default: ProtocolVersion = "1.1" expert,
@@ -69,8 +69,8 @@ group! {
         completed_timestamp_age_s_max: Seconds<1, 604_800> = "300" expert,
         /// Networks of the load balancers in front of this port, which must send the PROXY protocol (version 1 or 2),
         /// such as `10.0.3.0/24`; empty for none. If set, connections from other addresses and connections without the
-        /// header are closed. The client's address in the header is then the one that `networks` in `[[dfsp]]`, limits
-        /// per address and logs use.
+        /// header are closed. `networks` in `[[dfsp]]`, limits per address and logs then use the client's address in
+        /// the header.
         proxy_protocol_from: List<AddressNetwork> = "",
         /// Whether this port also serves what operators need: versions and parts of the hub in `GET /health`, a
         /// description of the service at `GET /`, the API documents, and `DELETE /endpointcache`. If not, `GET /health`
@@ -91,8 +91,8 @@ group! {
         /// With `authentication = "required"`: whether changes that the [approval policy](operators.md#two-people)
         /// names need the approval of a second person (`required`) or not (`off`).
         approvals: Requirement = "required",
-        /// With approvals: who may approve. `people`: only users, with a session of the hub or a provider's token that
-        /// proves their login (`auth_time` and `amr`). `any`: also operators with a token. See
+        /// Kind of operators that may approve. `people`: only users, with a session of the hub or a provider's token
+        /// that proves their login (`auth_time` and `amr`). `any`: also operators with a token. See
         /// [operators](operators.md#people).
         approvers: Approvers = "any",
         /// Hours after which a pending approval expires.

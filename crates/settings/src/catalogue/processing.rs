@@ -45,10 +45,9 @@ group! {
         queue_commands_max: Integer<1, 10_000_000, usize> = "65536" expert,
         /// Maximum number of commands in a batch.
         batch_commands_max: Integer<1, 1_000_000, usize> = "4096" expert,
-        /// Size of records in bytes at which a batch is closed.
+        /// Maximum size of the records of a batch, in bytes. The batch is closed when it reaches this size.
         batch_bytes_max: Integer<65_536, { 128 * MIB }, usize> = "8388608" expert,
-        /// Interval at which the hub looks for expired transfers, in milliseconds. A transfer expires at most this much
-        /// late.
+        /// Interval between searches for expired transfers, in milliseconds. A transfer expires at most this much late.
         tick_interval_ms: Milliseconds<1, 60_000> = "100" expert,
         /// Largest wall-clock jump, relative to the monotonic clock between two ticks, that the hub follows, in
         /// milliseconds. After a larger jump, the hub continues with the monotonic clock until the wall clock returns
@@ -90,7 +89,7 @@ group! {
         /// 0 for no limit. Beyond it, all requests of the DFSP are rejected for `signature_block_s`, and an alert is
         /// raised.
         signature_faults_per_dfsp: Integer<0, 10_000_000> = "100" expert,
-        /// Time for which a DFSP is blocked after too many wrong signatures, in seconds.
+        /// How long a DFSP is blocked after too many wrong signatures, in seconds.
         signature_block_s: Seconds<1, 86_400> = "60" expert,
         /// Delay before a rejection is sent when rejections are very frequent, in milliseconds; 0 disables it.
         refusal_hold_ms: Milliseconds<0, 1_000> = "5" expert,
@@ -106,8 +105,8 @@ group! {
         queue_max: Integer<1, 10_000_000, usize> = "8192" expert,
         /// Maximum size of a lane's callbacks in memory, in bytes.
         queue_bytes_max: Integer<65_536, { 4096 * MIB }, usize> = "33554432" expert,
-        /// Maximum number of a lane's callbacks in memory that wait for a retry, and of those that wait behind an
-        /// earlier callback of the same transfer. Each is at most a quarter of `queue_max`. Further ones wait on disk.
+        /// Maximum number of a lane's callbacks in memory that wait for a retry, and of callbacks that wait behind an
+        /// earlier one of the same transfer. Each is at most a quarter of `queue_max`. Further ones wait on disk.
         retrying_max: Integer<1, 1_000_000, usize> = "1024" expert,
         /// Maximum delay before the first retry, in milliseconds. It doubles with each retry. The actual delay is
         /// random, up to this maximum.
@@ -148,8 +147,8 @@ group! {
         /// the messages to one DFSP (for their bytes, twice this share), to waiting lookups (`lookup.pending_max`), and
         /// to requests to an oracle (`oracles.in_flight_max`).
         sender_share_percent: Integer<1, 100, usize> = "25" expert,
-        /// Whether the hub forwards an answer to a lookup, quote or request from a DFSP to which it did not send the
-        /// request, as in Mojaloop. Such a DFSP can redirect payments to itself.
+        /// Whether the hub forwards an answer to a lookup, quote or request even if the hub did not send the request to
+        /// the answering DFSP, as in Mojaloop. Such a DFSP can redirect payments to itself.
         unasked_answers: Flag = "false" expert,
     }
 
@@ -185,7 +184,7 @@ group! {
         connect_timeout_ms: Milliseconds<10, 600_000> = "3000" expert,
         /// Maximum number of requests in flight to one oracle. Requests beyond it fail immediately.
         in_flight_max: Integer<1, 1_000_000, usize> = "1024" expert,
-        /// Time for which an answer is cached, in milliseconds; 0 disables the cache.
+        /// How long an answer is cached, in milliseconds; 0 disables the cache.
         cache_ttl_ms: Milliseconds<0, WEEK_MS> = "0" expert,
         /// Number of consecutive unanswered requests after which the hub pauses requests to an oracle.
         breaker_threshold: Integer<1, 1_000_000, u32> = "8" expert,
@@ -205,7 +204,7 @@ group! {
         refuse_expired: Flag = "false" expert,
         /// Whether quotes are stored durably before they are acknowledged. The admin API then shows them.
         persist: Flag = "false" expert,
-        /// Days for which a stored quote is retained after its first message.
+        /// Retention of a stored quote after its first message, in days.
         keep_days: Integer<1, 36_500, u32> = "30" expert,
         /// Maximum number of stored quotes. Beyond it, the oldest are deleted.
         keep_max: Integer<1, 1_000_000_000> = "1000000" expert,

@@ -26,8 +26,8 @@ group! {
         /// may omit. The unsigned `Date` is valid if a certificate, a token or a gateway proves the sender (`proven`),
         /// always (`accept`), or never (`refuse`).
         unprotected_date: Unprotected = "proven" expert,
-        /// Private key with which the hub signs messages that it creates: a PEM file, or the key's location in a PKCS
-        /// #11 token, such as `pkcs11:token=hub;object=signing`. Empty: the hub does not sign.
+        /// Private key for the signatures of the hub's own messages: a PEM file, or the key's location in a PKCS #11
+        /// token, such as `pkcs11:token=hub;object=signing`. Empty: the hub does not sign.
         signing_key_file: Optional<KeyLocation> = "",
         /// Next signing key, in the same form. `GET /signatures/keys` shows its public key, so that DFSPs can fetch it
         /// before the hub uses it. The file may be missing.

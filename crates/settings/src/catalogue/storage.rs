@@ -37,8 +37,8 @@ group! {
         /// unknown to the hub: if its prepare is sent again, the hub processes it as a new transfer. The hub logs a
         /// warning at start-up if this is less than `hub.transfer_validity_max_s`.
         keep_days: Integer<0, 36_500> = "0",
-        /// Directory to which transfers are exported before they are removed; empty: no export. If the export fails,
-        /// the transfers are not removed. Each node of a cluster exports from its own archive.
+        /// Directory for exports of transfers before their removal; empty: no export. If the export fails, the
+        /// transfers are not removed. Each node of a cluster exports from its own archive.
         export_dir: Optional<FilePath> = "",
         /// Format of these exports, as in `upesi export --format`.
         export_format: ExportFormat = "csv" expert,

@@ -61,7 +61,7 @@ group! {
         /// Maximum number of unfinished handshakes on each port. Beyond it, the handshakes that have waited longest are
         /// closed.
         handshakes_max: Integer<1, 100_000, usize> = "512" expert,
-        /// Interval in seconds at which the hub reads the files again and checks open connections. SIGHUP does both
+        /// Interval in seconds between reloads of the files, which also check open connections. SIGHUP does both
         /// immediately.
         reload_interval_s: Seconds<1, 3600> = "10" expert,
         /// List of blocked keys and certificates, one per line: `spki-sha256:…` or `cert-sha256:…`, of clients or of

@@ -30,7 +30,7 @@ use super::trail::{self, TrailArguments};
 
 /// Value of `knownBy` in `GET /self` on a hub without authentication.
 const KNOWN_BY_NOTHING: &str = "nothing";
-/// Hours for which the enrolment token of a new user is valid.
+/// Validity of the enrolment token of a new user, in hours.
 const ENROLMENT_HOURS: u32 = 24;
 
 /// Subcommands of `upesi admin`.
@@ -175,7 +175,7 @@ pub struct BootstrapArguments {
 /// The hub to call, and options of the token.
 #[derive(Args, Clone, Debug)]
 pub struct CallArguments {
-    /// Days for which the token is valid: 1 to 366.
+    /// Validity of the token in days: 1 to 366.
     #[arg(long, value_name = "DAYS", default_value_t = 90)]
     pub days: u32,
     /// Write the token to this file instead of printing it. The file must not exist.
@@ -197,7 +197,7 @@ pub struct CreateArguments {
     /// Role of the operator. May be repeated.
     #[arg(long = "role", value_name = "ROLE", required = true)]
     pub roles: Vec<String>,
-    /// DFSP to which the operator belongs.
+    /// DFSP of the operator.
     #[arg(long, value_name = "NAME")]
     pub participant: Option<String>,
     /// The operator is a user: print an enrolment token, which is valid for a day, instead of a token for API calls.
@@ -307,7 +307,7 @@ fn break_glass(command: BreakGlassCommand) -> Outcome {
 fn make_token(name: &str, operator: Option<&Value>, call: CallArguments) -> Outcome {
     let CallArguments { days, out, reason, hub } = call;
     if let Some(file) = out.as_deref().filter(|file| file.exists()) {
-        return Err(Failure::new(Exit::CannotCreate, format!("{}: exists already", file.display())));
+        return Err(Failure::new(Exit::CannotCreate, format!("{} already exists", file.display())));
     }
     let (api, runtime) = connect(hub)?;
     let api = api.with_reason(&reason.unwrap_or_else(|| format!("operator {name} by upesi admin")));

@@ -243,7 +243,7 @@ mod tests {
     /// One row per change set and per single change. Changes that the operator may not decide are marked. Times are in
     /// the local time zone.
     #[test]
-    fn the_table_has_a_row_per_change_set() {
+    fn table_has_a_row_per_change_set() {
         let zone = Zone::parse("EAT-3").unwrap();
         let expected = "\
 APPROVAL  STATE     CHANGES  BY      UNTIL                      DECIDE  WHAT                                                REASON
@@ -254,7 +254,7 @@ APPROVAL  STATE     CHANGES  BY      UNTIL                      DECIDE  WHAT    
     }
 
     #[test]
-    fn an_approval_is_shown_with_what_is_left() {
+    fn approval_is_shown_with_its_remaining_changes() {
         let zone = Zone::parse("EAT-3").unwrap();
         let expected = "\
 17 stopped until 2026-11-22 12:39:53.000+03:00: change set scheme demo, 34 changes: 34 limit.raise, by deploy: ticket 7
@@ -303,7 +303,7 @@ APPROVAL  STATE     CHANGES  BY      UNTIL                      DECIDE  WHAT    
     }
 
     #[test]
-    fn an_approval_keeps_its_lines_whatever_is_in_it() {
+    fn hostile_texts_cannot_add_lines_to_an_approval() {
         let zone = Zone::utc();
         for seed in 0..200 {
             let approval = hostile(&mut Random(seed));
@@ -321,9 +321,9 @@ APPROVAL  STATE     CHANGES  BY      UNTIL                      DECIDE  WHAT    
         }
     }
 
-    /// A rejection during the application of a set is reported once. A set that was applied has no rejection.
+    /// A rejection during the application of a set is reported once. A set that was applied has no failure.
     #[test]
-    fn what_was_not_made_is_a_failure() {
+    fn incomplete_approval_is_a_failure() {
         assert!(incomplete(17, &json!({"state": "executed"})).is_none());
         let stopped = incomplete(17, &set()).unwrap();
         let expected = "approval 17 stopped: 3100 no; approve it again to continue, or reject it";

@@ -53,7 +53,7 @@ pub enum Command {
     ///
     /// Serves DFSPs (FSPIOP API) on one port and operators (admin API, health, metrics) on another. All data is in one
     /// directory. The hub needs no configuration. It is ready when GET /health answers 200 on both ports. SIGTERM and
-    /// SIGINT stop it in order: accepted requests finish, and the hub writes a snapshot. A hub that is killed loses
+    /// SIGINT stop it cleanly: accepted requests finish, and the hub writes a snapshot. A hub that is killed loses
     /// nothing that it has acknowledged.
     Serve(SettingsArguments),
     /// Create an empty data directory, for the first start of a hub with data.must_exist.
@@ -165,7 +165,7 @@ pub enum Command {
     Restore(RestoreArguments),
     /// Free space on a full disk: move or delete journal segments that are no longer needed.
     ///
-    /// These are segments before the oldest snapshot whose transfers are archived and which no undelivered callback
+    /// Applies to segments before the oldest snapshot whose transfers are archived and which no undelivered callback
     /// needs. The hub must be stopped. The command needs no free space on the full volume.
     Trim(TrimArguments),
     /// Write finished transfers, FX transfers or items of bulk transfers to a file for other tools, as CSV, JSON Lines

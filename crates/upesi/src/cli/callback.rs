@@ -347,9 +347,9 @@ mod tests {
         cells.filter(|cell| !cell.is_empty()).collect()
     }
 
-    /// Shows the slowest kind of request, and the failures of all kinds.
+    /// Shows the slowest kind of request, and the share of failed requests of all kinds.
     #[test]
-    fn a_lane_has_its_slowest_answers_and_its_share_of_errors() {
+    fn lane_shows_slowest_kind_and_share_of_errors() {
         let times = r#"{"minutes":5,
             "lookups":{"answered":0,"failed":0,"unanswered":1,"undelivered":0},
             "quotes":{"answered":1997,"failed":1,"unanswered":0,"undelivered":0,"p50Ms":4,"p99Ms":2100},

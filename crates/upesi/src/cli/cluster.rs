@@ -21,7 +21,7 @@ pub enum ClusterCommand {
     /// Create a data directory for a new node from a backup of another node, and check that the topic has the entries
     /// after the backup.
     ///
-    /// The settings are those of the new node. Start the node afterwards.
+    /// Use the settings of the new node. Start the node afterwards.
     Add(AddArguments),
     /// Print the leader, the position of the log, and the position of this node's data directory.
     Status(StatusArguments),
@@ -293,7 +293,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_status_says_who_leads_and_how_far_everything_is() {
+    fn status_shows_leader_and_positions() {
         let status = |leader, copied: Option<u64>| Status {
             epoch: 3,
             leader,
@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_log_lacks_is_said_with_what_to_do() {
+    fn missing_records_of_the_log_are_shown_with_a_remedy() {
         let copied = |seq| Copied { seq, store_seq: 4 };
         let found = |other, is_repaired| Found {
             compared: (3, 40),

@@ -1,7 +1,8 @@
 //! `upesi context`: hubs that are saved by name, so that commands need no further flags.
 //!
-//! They are stored in one file of the user, `$XDG_CONFIG_HOME/upesi/contexts.toml` or `~/.config/upesi/contexts.toml`.
-//! It contains only names of files, never a token. The session of a context without a token file is stored next to it.
+//! The contexts are stored in one file of the user, `$XDG_CONFIG_HOME/upesi/contexts.toml` or
+//! `~/.config/upesi/contexts.toml`. The file contains only names of files, never a token. The session of a context
+//! without a token file is stored next to it.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
@@ -182,7 +183,7 @@ impl Contexts {
     /// The context of this name.
     ///
     /// # Errors
-    /// 64 if there is no context of this name.
+    /// 64 if no context has this name.
     pub fn named(mut self, name: &str) -> Result<(String, Context), Failure> {
         match self.context.remove_entry(name) {
             Some(found) => Ok(found),
@@ -205,7 +206,7 @@ impl Contexts {
         } else {
             format!("saved: {}", known.join(", "))
         };
-        Failure::new(Exit::Usage, format!("there is no context {name} ({known}); see upesi context add"))
+        Failure::new(Exit::Usage, format!("context {name} does not exist ({known}); see upesi context add"))
     }
 
     /// The session file of a context, or of an address in the form of a URL part; `None` if the user has no

@@ -47,7 +47,7 @@ pub enum DfspCommand {
     SigningKey(SigningKeyArguments),
     /// Revoke a signing key of a DFSP, immediately and permanently.
     RevokeKey(RevokeKeyArguments),
-    /// Bind a key, a name, a client or a gateway to a DFSP: a client that proves it is this DFSP.
+    /// Bind a key, a name, a client or a gateway to a DFSP: a client with this proof can act as the DFSP.
     Bind(BindArguments),
     /// Remove a binding: clients can no longer authenticate with it.
     Unbind(BindArguments),
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn a_base_ends_where_a_path_begins() {
+    fn split_ends_the_base_where_the_path_begins() {
         for (value, base, rest) in [
             ("http://a:1/transfers", "http://a:1", Some("/transfers")),
             ("http://a:1/transfers", "http://a:1/", Some("/transfers")),
@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn the_host_that_all_endpoints_have_is_moved() {
+    fn common_origin_is_the_host_of_all_endpoints() {
         let same = [endpoint("http://a:1/x"), endpoint("http://a:1/y"), endpoint("ops@example.org")];
         assert_eq!(common_origin(&same).unwrap(), "http://a:1");
         let several = [endpoint("http://a:1/x"), endpoint("http://b:1/y")];

@@ -1,4 +1,4 @@
-//! `upesi help`: the manual of a command and what is derived from it. The overview lists the commands in groups.
+//! `upesi help`: the manual of a command, and other topics. The overview lists the commands in groups.
 
 use std::fmt::Write as _;
 
@@ -67,7 +67,7 @@ pub enum HelpTopic {
 /// Prints the manual of a command, or a topic.
 ///
 /// # Errors
-/// 64 if there is no such command, and the errors of the topic.
+/// 64 if the command does not exist, and the errors of the topic.
 pub fn run(arguments: &HelpArguments) -> Outcome {
     match &arguments.topic {
         Some(HelpTopic::ExitCodes) => write_out(&Exit::reference()),
@@ -79,12 +79,11 @@ pub fn run(arguments: &HelpArguments) -> Outcome {
 
 fn show(path: &[String]) -> Outcome {
     let mut command = definition(None);
-    // Passes on the shared arguments, and gives each command its full name.
+    // Propagates the shared arguments, and sets the full name of each command.
     command.build();
     for name in path {
         let Some(inner) = command.find_subcommand(name).cloned() else {
-            let _ =
-                command.error(ErrorKind::InvalidSubcommand, format!("there is no command '{name}'")).print();
+            let _ = command.error(ErrorKind::InvalidSubcommand, format!("unknown command '{name}'")).print();
             return Err(Failure::new(Exit::Usage, ""));
         };
         command = inner;
@@ -160,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn no_line_of_a_help_is_wider_than_the_terminal() {
+    fn help_is_not_wider_than_the_terminal() {
         for width in WIDTHS {
             let mut command = definition(Some(width));
             command.build();
@@ -171,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn each_command_is_in_one_group_of_the_overview() {
+    fn overview_has_each_command_in_one_group() {
         let listed: Vec<_> = GROUPS.iter().flat_map(|(_, names)| *names).copied().collect();
         let command = Cli::command();
         let commands: BTreeSet<_> = command.get_subcommands().map(clap::Command::get_name).collect();
@@ -180,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn the_overview_shows_groups_with_aligned_commands() {
+    fn overview_aligns_commands_of_all_groups() {
         let text = definition(Some(100)).render_help().to_string();
         let lines: Vec<_> = text.lines().collect();
         for (heading, names) in GROUPS {

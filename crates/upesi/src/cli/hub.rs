@@ -32,7 +32,7 @@ const ANCHORS_VARIABLE: &str = "UPESI_ADMIN_ANCHORS";
 const CERTIFICATE_VARIABLE: &str = "UPESI_ADMIN_CERTIFICATE";
 const KEY_VARIABLE: &str = "UPESI_ADMIN_KEY";
 const TOKEN_FILE_VARIABLE: &str = "UPESI_ADMIN_TOKEN_FILE";
-/// The variable with the operator's token. There is no flag for it, because every user of the machine can see flags.
+/// The variable with the operator's token. A flag would show the token to every user of the machine.
 const TOKEN_VARIABLE: &str = "UPESI_ADMIN_TOKEN";
 /// Read permission of users who are neither the owner nor in the group.
 const OTHERS_READ: u32 = 0o004;

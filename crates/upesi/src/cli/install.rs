@@ -51,7 +51,7 @@ pub fn man(arguments: &ManArguments, command: clap::Command) -> Outcome {
 /// Every page with the name of its file.
 fn pages(mut command: clap::Command) -> io::Result<Vec<(String, Vec<u8>)>> {
     let mut pages = Vec::new();
-    // Passes on the shared arguments, and gives each command its full name.
+    // Propagates the shared arguments, and sets the full name of each command.
     command.build();
     let mut waiting = vec![command];
     while let Some(command) = waiting.pop() {
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn every_command_has_a_page_that_names_its_options() {
+    fn man_page_of_each_command_names_its_options() {
         let pages = pages(definition(None)).unwrap();
         let mut expected = Vec::new();
         names(&definition(None), "upesi", &mut expected);

@@ -33,7 +33,7 @@ pub struct InviteArguments {
     /// Name of the operator.
     #[arg(value_name = "NAME")]
     pub name: String,
-    /// Hours for which the enrolment token is valid: 1 to 72.
+    /// Validity of the enrolment token in hours: 1 to 72.
     #[arg(long, value_name = "HOURS", default_value_t = 24)]
     pub hours: u32,
     /// Write the token to this file instead of printing it. The file must not exist.
@@ -88,7 +88,6 @@ fn ask_hidden(what: &str) -> Result<String, Failure> {
     answer.map_err(|error| Failure::new(Exit::InputOutput, format!("the terminal: {error}")))
 }
 
-/// Asks for a code.
 fn ask_code() -> Result<String, Failure> {
     if io::stdin().is_terminal() {
         eprint!("Code: ");
@@ -123,7 +122,7 @@ fn text<'a>(answer: &'a Value, name: &str) -> Result<&'a str, Failure> {
 /// Creates an enrolment token for an operator. If there is a body for the operator, creates the operator first.
 pub(super) fn invite(arguments: InviteArguments, operator: Option<&Value>) -> Outcome {
     if let Some(file) = arguments.out.as_deref().filter(|file| file.exists()) {
-        return Err(Failure::new(Exit::CannotCreate, format!("{}: exists already", file.display())));
+        return Err(Failure::new(Exit::CannotCreate, format!("{} already exists", file.display())));
     }
     let out = arguments.out.clone();
     let made = make_invitation(arguments, operator)?;
@@ -307,7 +306,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_code_is_drawn_black_on_white_with_a_margin() {
+    fn qr_code_is_black_on_white_with_a_margin() {
         let uri = "otpauth://totp/upesi:amina?secret=JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP&issuer=upesi";
         let modules = QrCode::new(uri).unwrap().width();
         let drawn = qr_code(uri).unwrap();

@@ -35,15 +35,15 @@ pub enum PkiCommand {
     Init(InitArguments),
     /// Issue a certificate.
     ///
-    /// If a PKCS#10 signing request is given, its signature is verified and only its public key is used; name, hosts
-    /// and purpose are those of the command. Without a request, the command creates a key. It prints the files, the
-    /// serial number and the binding of the key, in the form that the admin API and scheme files accept.
+    /// If a PKCS#10 signing request is given, its signature is verified and only its public key is used; the arguments
+    /// determine name, hosts and purpose. Without a request, the command creates a key. It prints the files, the serial
+    /// number and the binding of the key, in the form that the admin API and scheme files accept.
     Issue(IssueArguments),
     /// Revoke a certificate, and create a new revocation list.
     Revoke(RevokeArguments),
     /// Create a new revocation list, before the current one is stale.
     Crl(ListArguments),
-    /// Create a key with which a DFSP or the hub signs its messages (JWS).
+    /// Create a signing key for the messages of a DFSP or the hub (JWS).
     ///
     /// Writes NAME.key, which stays with its owner, and NAME.pem. Put a DFSP's NAME.pem into jws.keys_dir of the hub;
     /// give the hub's NAME.pem to the DFSPs. Existing files are not overwritten.
@@ -52,7 +52,7 @@ pub enum PkiCommand {
     ///
     /// Writes NAME.key, which stays with its owner, and NAME.csr for the authority. Existing files are not overwritten.
     Request(RequestArguments),
-    /// Create a key with which the hub signs checkpoints of the audit trail (Ed25519).
+    /// Create a signing key for checkpoints of the audit trail (Ed25519).
     ///
     /// Writes NAME.key for admin.audit_key_file, and NAME.pem for verification. Existing files are not overwritten.
     AuditKey(AuditKeyArguments),
@@ -62,7 +62,7 @@ pub enum PkiCommand {
     /// certificates.
     Show(ShowArguments),
     /// Create everything for a trial on this machine: an authority, certificates and signing keys of a hub and of
-    /// DFSPs, the hub's settings (hub.toml) and a scheme in which the DFSPs are bound to their keys (scheme.toml).
+    /// DFSPs, the hub's settings (hub.toml) and a scheme that binds the DFSPs to their keys (scheme.toml).
     ///
     /// The trial's hub requires client certificates on all ports and signatures on all messages. `upesi sim --trial`
     /// runs the DFSPs. All private keys are stored in one directory, so use them for trials only.
@@ -419,7 +419,7 @@ pub(super) fn failure(error: PkiError) -> Failure {
 
 // `upesi pki trial`: creates everything for a secured hub and simulated DFSPs on this machine.
 
-/// Hosts of the hub and DFSPs of a trial, in addition to those of --host.
+/// Hosts of the hub and DFSPs of a trial, in addition to the hosts of --host.
 const HOSTS: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
 const SETTINGS: &str = "hub.toml";
 /// Default base URL of the DFSPs of a trial.
@@ -486,7 +486,7 @@ fn hub_text(trial: &Trial) -> String {
     text
 }
 
-/// A scheme in which each DFSP is bound to its key.
+/// A scheme that binds each DFSP to its key.
 fn scheme_text(trial: &Trial) -> String {
     let mut text = "# The scheme of a trial: upesi pki trial. examples/scheme.toml explains the keys.\n\
         name = \"trial\"\ncurrencies = [\"KES\"]\n\n\

@@ -73,7 +73,7 @@ impl Policy {
             self.waived.retain(|waiver| waiver.currency != currency.as_str());
             if self.waived.len() == before {
                 return Err(unknown(format!(
-                    "--no-waiver {currency}: there is no waiver for deposits in this currency"
+                    "--no-waiver {currency}: deposits in this currency have no waiver"
                 )));
             }
         }

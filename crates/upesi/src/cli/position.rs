@@ -14,7 +14,6 @@ use super::calls::{Calls, ChangeOptions, done, percent_cell, shown_amount};
 use super::hub::HubArguments;
 use super::table::{Cell, Column, ListArguments, Table};
 
-/// Basis points of a percent.
 const BASIS_POINTS_PER_PERCENT: i64 = 100;
 /// The default alarm of a cap in percent, as the hub sets it for a new DFSP.
 const ALARM_PERCENT_DEFAULT: &str = "10";

@@ -52,10 +52,10 @@ pub struct SigningKeyArguments {
     /// File with the DFSP's new public key: PEM of a key or a certificate, or a JSON Web Key.
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
-    /// Time at which the key becomes the DFSP's current key; by default now.
+    /// Time when the key becomes the DFSP's current key; by default now.
     #[arg(long, value_name = "TIME", value_parser = when)]
     pub starts: Option<When>,
-    /// Hours for which the earlier keys stay valid after that time; 24 by default.
+    /// Validity of the earlier keys after that time, in hours; 24 by default.
     #[arg(long, value_name = "HOURS", value_parser = clap::value_parser!(u32).range(0..=OVERLAP_HOURS_MAX))]
     pub overlap_hours: Option<u32>,
     /// Reason, recorded in the audit trail and shown to the second person; by default that the DFSP has a new signing

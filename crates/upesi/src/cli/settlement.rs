@@ -35,7 +35,7 @@ pub enum SettlementCommand {
     /// Advance the accounts of a settlement.
     ///
     /// Advances stage by stage, up to the given state. Accounts that have reached it are not changed. Recipients'
-    /// positions return at reserved, senders' positions at committed.
+    /// positions are reset at reserved, senders' positions at committed.
     Advance(AdvanceArguments),
     /// Abort a settlement; its windows can be settled again.
     ///
@@ -59,9 +59,9 @@ pub enum SettlementCommand {
     Report(ReportArguments),
     /// Check the file that the settlement bank has filled in, and finish the settlement with it.
     ///
-    /// The file is that of `report --kind bank`, as CSV or XLSX, with the balances filled in. If it belongs to another
-    /// settlement, was altered, or is incomplete, the command changes nothing and exits with code 65. Balances that the
-    /// hub does not expect are warnings.
+    /// The file is the output of `report --kind bank`, as CSV or XLSX, with the balances filled in. If it belongs to
+    /// another settlement, was altered, or is incomplete, the command changes nothing and exits with code 65. Balances
+    /// that the hub does not expect are warnings.
     Reconcile(ReconcileArguments),
 }
 
@@ -264,9 +264,9 @@ pub enum Kind {
 pub enum Stage {
     /// The bank has the list.
     Recorded,
-    /// Recipients' positions have returned.
+    /// Recipients' positions are reset.
     Reserved,
-    /// Senders' positions have returned.
+    /// Senders' positions are reset.
     Committed,
     /// Finished.
     Settled,

@@ -132,7 +132,7 @@ impl Table {
     /// Keeps the first rows of an order.
     ///
     /// # Errors
-    /// 64 if there is no such column.
+    /// 64 if the table does not have the column.
     pub fn keep(&mut self, rows_max: usize, order: &str) -> Result<(), Failure> {
         self.sort(order)?;
         self.rows.truncate(rows_max);
@@ -142,7 +142,7 @@ impl Table {
     /// Prints the table in the requested order, or by default in `usual_order`.
     ///
     /// # Errors
-    /// 64 if there is no such column, 74 if stdout cannot be written to.
+    /// 64 if the table does not have the column, 74 if stdout cannot be written to.
     pub fn print(mut self, arguments: &ListArguments, usual_order: &str) -> Outcome {
         self.sort(arguments.sort.as_deref().unwrap_or(usual_order))?;
         if arguments.json {
@@ -163,8 +163,7 @@ impl Table {
         };
         let Some(at) = self.columns.iter().position(|column| column.name == name) else {
             let names: Vec<_> = self.columns.iter().map(|column| column.name).collect();
-            let text =
-                format!("--sort {order}: there is no such column; the columns are {}", names.join(", "));
+            let text = format!("--sort {order}: unknown column; the columns are {}", names.join(", "));
             return Err(Failure::new(Exit::Usage, text));
         };
         let compare = |a: &Row, b: &Row| -> Ordering { a.cells[at].key.cmp(&b.cells[at].key) };
@@ -224,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_are_sorted_by_value_and_not_by_text() {
+    fn rows_are_sorted_by_value() {
         let order = |order: &str| {
             let mut table = table();
             table
@@ -236,10 +235,7 @@ mod tests {
         assert_eq!(order("name").unwrap(), ["c", "greenbank", "é"]);
         let unknown = order("cap").unwrap_err();
         assert_eq!(unknown.exit, Exit::Usage);
-        assert_eq!(
-            unknown.message,
-            "--sort cap: there is no such column; the columns are name, position, note"
-        );
+        assert_eq!(unknown.message, "--sort cap: unknown column; the columns are name, position, note");
         let mut kept = table();
         kept.keep(1, "-position").unwrap();
         assert_eq!(kept.rows.len(), 1);

@@ -299,14 +299,14 @@ fn settlement_text(transfer: &Transfer, progress: &Progress) -> String {
     else {
         return match transfer.transfer_state.as_str() {
             COMMITTED => "it was settled when it was committed".to_owned(),
-            RESERVED => "it is in no settlement window yet".to_owned(),
+            RESERVED => "it is not in a settlement window yet".to_owned(),
             _ => "there is nothing to settle".to_owned(),
         };
     };
     let window = format!("settlement window {window_id} is {}", Escaped(window_state));
     match (settlement_id, settlement_state) {
         (Some(id), Some(state)) => format!("{window}, settlement {id} is {}", Escaped(state)),
-        _ => format!("{window}, in no settlement yet"),
+        _ => format!("{window}, not in a settlement yet"),
     }
 }
 
@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reserved_payment_says_whose_turn_it_is() {
+    fn sentence_of_a_reserved_payment_names_the_next_step() {
         let reserved = transfer("RESERVED", None);
         let of = |state| {
             json!({
@@ -365,19 +365,19 @@ mod tests {
             told(&reserved, &of("delivered")),
             "greenbank pays 125.5 KES to bluewallet: RESERVED since 2026-11-21 12:39:53.000+03:00; bluewallet has to \
              answer before 2026-11-21 12:40:21.000+03:00; bluewallet got POST /transfers by 2026-11-21 \
-             12:39:53.012+03:00; it is in no settlement window yet."
+             12:39:53.012+03:00; it is not in a settlement window yet."
         );
         assert_eq!(
             told(&reserved, &of("parked")),
             "greenbank pays 125.5 KES to bluewallet: RESERVED since 2026-11-21 12:39:53.000+03:00; an operator has to \
              act: upesi callback redeliver 3-20-0; POST /transfers to bluewallet is parked after 7 attempts \
-             (answered 503); it is in no settlement window yet."
+             (answered 503); it is not in a settlement window yet."
         );
         assert!(told(&reserved, &of("pending")).contains("; the hub has to deliver the pending callbacks; "));
     }
 
     #[test]
-    fn an_ended_payment_says_how_it_is_settled() {
+    fn sentence_of_an_ended_payment_names_its_settlement() {
         let committed = transfer("COMMITTED", Some("2026-11-21T09:39:54.000Z"));
         let of = |settlement: Value| {
             let told = callback("greenbank", "PUT /transfers/{ID}", "delivered");
@@ -387,7 +387,7 @@ mod tests {
             "windowId": 3, "windowState": "OPEN", "settlementId": null, "settlementState": null,
         }));
         let end = "; no action is needed; greenbank got PUT /transfers/{ID} by 2026-11-21 12:39:53.012+03:00; settlement \
-                   window 3 is OPEN, in no settlement yet.";
+                   window 3 is OPEN, not in a settlement yet.";
         assert!(told(&committed, &open).ends_with(end), "{}", told(&committed, &open));
         let settled = of(json!({
             "windowId": 3, "windowState": "SETTLED", "settlementId": 2, "settlementState": "SETTLED",

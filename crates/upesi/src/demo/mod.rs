@@ -148,7 +148,7 @@ impl<'arguments> Demo<'arguments> {
         );
         let changes = runtime.block_on(self.prepare(&originator, workers))?;
         runtime.block_on(self.show_payment(&originator, workers))?;
-        title(2, "what that means");
+        title(2, "the messages explained");
         self.explain(changes);
         let alone = runtime.block_on(self.pay_alone(workers))?;
         let seconds = self.arguments.seconds;
@@ -251,7 +251,7 @@ impl<'arguments> Demo<'arguments> {
         let result = (out.join("result.json").display().to_string(), "all figures of the load");
         let journal = (format!("{binary} journal {data} --limit 5"), "its first records");
         let places = if self.arguments.keep {
-            title(5, "look further");
+            title(5, "to explore further");
             let (keys, admin) = (self.trial.directory().display(), self.hub.admin_url());
             let operator = format!(
                 "--anchors {keys}/ca.pem --certificate {keys}/operators/operator.pem --key {keys}/operators/operator.key"
@@ -268,7 +268,10 @@ impl<'arguments> Demo<'arguments> {
                 journal,
             ]
         } else {
-            title(5, "look further (KEEP=1 make demo, or upesi demo --keep, leaves hub and DFSPs running)");
+            title(
+                5,
+                "to explore further (KEEP=1 make demo, or upesi demo --keep, leaves hub and DFSPs running)",
+            );
             vec![result, (format!("{binary} audit {data}"), "verifies the data"), journal]
         };
         for (place, about) in places {
@@ -289,7 +292,7 @@ impl<'arguments> Demo<'arguments> {
         scheme::apply(&self.scheme, &options, output).await
     }
 
-    /// Its messages are shown if they have traces.
+    /// A payer's DFSP. The demo prints its messages if they have traces.
     fn originator(&self, trace: bool) -> Result<Originator, Failure> {
         let options = OriginatorOptions {
             amount: Amount::parse_wire("125.5").unwrap_or_default(),
@@ -316,7 +319,7 @@ impl<'arguments> Demo<'arguments> {
         report.result.map_err(|failure| failed(format_args!("{failure}; see the hub's log")))
     }
 
-    /// This number of messages, or fewer if no more arrive.
+    /// Receives this number of messages, or fewer if the rest does not arrive in time.
     async fn messages(&mut self, count: usize) -> Vec<SeenMessage> {
         let mut messages = Vec::with_capacity(count);
         while messages.len() < count {
@@ -372,7 +375,7 @@ impl<'arguments> Demo<'arguments> {
         rows.iter().for_each(|row| say(format_args!("   {row}")));
         if !cfg!(feature = "shipped") {
             say(
-                "   - This program was built in minutes, for the demo. The one that `make build` builds needs less CPU.",
+                "   - This program was built quickly, for the demo. A program built by `make build` needs less CPU.",
             );
         }
         Ok(result.passed())
@@ -427,7 +430,7 @@ async fn register(
     }
 }
 
-/// Makes keys for hub, DFSPs and an operator.
+/// Creates keys for the hub, the DFSPs and an operator.
 fn keys(directory: &Path) -> Result<Trial, Failure> {
     let directory = std::path::absolute(directory).map_err(unavailable)?;
     let names: Vec<String> = (1..=DFSPS).map(|number| format!("dfsp-{number}")).collect();

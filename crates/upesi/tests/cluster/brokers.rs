@@ -22,7 +22,7 @@ impl Brokers {
     pub fn start(directory: &Path) -> Self {
         let directory = directory.join("kafka");
         let is_free = |port: u16| TcpListener::bind(("127.0.0.1", port)).is_ok();
-        // A range of ports apart from those of hubs and of single brokers.
+        // A range of ports that hubs and single brokers do not use.
         let first = 20_000 + (std::process::id() % 400) as u16 * 10;
         let mut bases = (first..25_900).step_by(10);
         let base = bases.find(|base| (*base..*base + 6).all(is_free)).expect("free ports");

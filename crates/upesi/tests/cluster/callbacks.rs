@@ -36,7 +36,7 @@ pub fn shared_by(world: &World, count: u64) {
     wait_until(&format!("{count} nodes deliver"), || metric(world, COURIERS) == count);
 }
 
-/// The DFSPs to which a node has delivered.
+/// The DFSPs that have received callbacks from a node.
 fn delivered_by(world: &World) -> BTreeSet<String> {
     let text = metrics(world);
     let lines = text.lines().filter_map(|line| line.strip_prefix("upesi_lane_delivered_total{fsp=\""));
@@ -78,7 +78,7 @@ fn all_is_delivered(leader: &World, follower: &World) {
 }
 
 #[test]
-fn nodes_share_the_delivery_of_callbacks_whichever_is_lost() {
+fn callbacks_are_delivered_although_any_node_is_lost() {
     let seed = setting("UPESI_CRASH_SEED").unwrap_or_else(|| u64::from(std::process::id()));
     println!("callbacks: seed {seed}");
     let directory = TempDir::new().unwrap();
@@ -138,7 +138,7 @@ fn nodes_share_the_delivery_of_callbacks_whichever_is_lost() {
 /// ms later. On an overloaded machine an answer may take longer than 50 ms, so only one of several rounds must be in
 /// order. Without the 50 ms, some of a hundred callbacks come first in each round.
 #[test]
-fn an_answer_by_another_node_comes_before_its_callback() {
+fn answer_of_another_node_precedes_its_callback() {
     const QUESTIONS: usize = 100;
     const ROUNDS: usize = 5;
     let directory = TempDir::new().unwrap();

@@ -20,11 +20,11 @@ use crate::support_crash::{compile, verdict};
 use crate::{TRANSFERS, answer, asked, follows, makes_topic, metrics, node, stops};
 
 const HOUR_S: &str = "3600";
-/// Less than the time by which the nodes' certificates become valid before they are issued.
+/// The nodes' certificates become valid some time before they are issued. This is less than that time.
 const BEHIND_S: i64 = 240;
 
 #[test]
-fn a_node_whose_clock_is_an_hour_ahead_leaves_the_lead_to_another() {
+fn node_with_a_fast_clock_leaves_leadership_to_another() {
     let directory = TempDir::new().unwrap();
     let Some(library) = compile(directory.path(), "clock", include_str!("../support_crash/clock.c")) else {
         return;
@@ -97,7 +97,7 @@ fn takes_a_fulfil(address: SocketAddr) {
 }
 
 #[test]
-fn a_node_that_follows_takes_requests_whatever_its_clock_says() {
+fn follower_with_a_wrong_clock_forwards_requests() {
     let directory = TempDir::new().unwrap();
     let Some(library) = compile(directory.path(), "clock", include_str!("../support_crash/clock.c")) else {
         return;

@@ -26,7 +26,7 @@ use crate::{Logs, answer, freeze, goes_on, hand_over, makes_topic, stops, told, 
 const LOSSES: [(Loss, &str, Option<u128>); 13] = [
     (Loss::LeaderKilled, "leaders killed", Some(3_500)),
     (Loss::LeaderFrozen, "leaders frozen", Some(4_000)),
-    // Some of the callbacks for which payers wait are this node's. Another node sends them half a second later.
+    // Payers wait for some callbacks of this node. Another node sends them half a second later.
     (Loss::LeaderStopped, "leaders stopped in order", None),
     (Loss::HandOver, "hand-overs", Some(200)),
     (Loss::FollowerKilled, "brokers that follow killed", Some(4_000)),
@@ -129,7 +129,7 @@ impl Cluster<'_> {
     pub fn is_not_well(&self, node: usize) {
         let since = Instant::now();
         while !self.asked(node, 0, "/health").starts_with("HTTP/1.1 502") {
-            assert!(since.elapsed() < PATIENCE, "node {node} takes what it cannot answer");
+            assert!(since.elapsed() < PATIENCE, "node {node} accepts a request that it cannot answer");
         }
     }
 
@@ -237,7 +237,7 @@ fn reads(world: &World, load: &Load, fresh: &AtomicU64, ends: &Receiver<()>) {
 }
 
 #[test]
-fn each_part_is_lost_and_nothing_that_was_answered() {
+fn loss_of_any_part_loses_no_acknowledged_transfer() {
     let seed = setting("UPESI_CRASH_SEED").unwrap_or_else(|| u64::from(std::process::id()));
     let count = setting("UPESI_CLUSTER_TAKE_OVERS").unwrap_or(LOSSES.len() as u64);
     println!("losses: seed {seed}, {count} losses");
@@ -270,14 +270,14 @@ fn each_part_is_lost_and_nothing_that_was_answered() {
     let (leads, hubs) = (cluster.whole().leader, cluster.hubs);
     let accepted = all_agree_and_end(hubs, &worlds, leads, load, |node| worlds[node].start());
     let fresh = fresh.into_inner();
-    assert!(fresh > 0, "no node told anything as fresh");
+    assert!(fresh > 0, "no node marked a read as current");
     for (_, what, goal) in LOSSES {
         tell(what, goal, &silences);
     }
     let logs = worlds.iter().map(|world| std::fs::read_to_string(world.log.as_ref().unwrap()).unwrap());
     let anew: usize = logs.map(|log| log.matches(STUCK).count()).sum();
-    println!("{anew} times a client of the brokers was stuck and made anew");
-    println!("{fresh} reads told as fresh, {accepted} accepted, all is the same in the copies");
+    println!("{anew} times a stalled client of the brokers was recreated");
+    println!("{fresh} reads marked as current, {accepted} accepted, all copies are equal");
 }
 
 /// Two nodes that may become leader, and one that receives the requests.

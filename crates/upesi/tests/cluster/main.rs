@@ -1,11 +1,11 @@
-//! Two nodes of a cluster on a real broker, under load. The leader is killed, stopped in order or told to hand over,
-//! several times. The other node takes over, and no acknowledged transfer is lost.
+//! Two nodes of a cluster on a real broker, under load. Several times, the leader is killed, stopped in order or
+//! ordered to hand over. The other node takes over, and no acknowledged transfer is lost.
 //!
 //! Both nodes have the same ports, like a service with one address: a node listens only while it is the leader.
 //! `UPESI_CLUSTER_TAKE_OVERS` sets the number of changes of the leader. `UPESI_CRASH_SEED` repeats the amounts and
 //! parties.
 
-#![allow(clippy::print_stdout, reason = "the seed is for whoever reads the test's output")]
+#![allow(clippy::print_stdout, reason = "readers of the test's output need the seed")]
 
 mod brokers;
 mod callbacks;
@@ -169,7 +169,7 @@ fn follows_again(former: Option<Hub>, world: &World) -> Hub {
 }
 
 #[test]
-fn another_node_takes_over_and_nothing_that_was_answered_is_lost() {
+fn failover_loses_no_acknowledged_transfer() {
     let seed = setting("UPESI_CRASH_SEED").unwrap_or_else(|| u64::from(std::process::id()));
     let take_overs = setting("UPESI_CLUSTER_TAKE_OVERS").unwrap_or(TAKE_OVERS);
     println!("cluster: seed {seed}, {take_overs} take-overs");
@@ -261,7 +261,7 @@ fn answer(mut stream: TcpStream) -> String {
 }
 
 #[test]
-fn a_frozen_leader_answers_nothing_once_another_one_leads() {
+fn paused_leader_answers_nothing_after_a_failover() {
     let directory = TempDir::new().unwrap();
     let broker = Broker::start(directory.path());
     let mut worlds = nodes(directory.path(), &broker);
@@ -312,7 +312,7 @@ fn another_cluster_is_refused(directory: &Path, broker: &Broker) {
 
 /// A status command ends even if the brokers are stopped or do not answer.
 #[test]
-fn a_status_waits_for_no_broker_for_ever() {
+fn status_ends_without_broker() {
     let directory = TempDir::new().unwrap();
     // Accepts connections and never answers.
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();

@@ -129,7 +129,7 @@ fn is_healthy(world: &World) {
 }
 
 #[test]
-fn brokers_and_nodes_know_each_other_by_what_is_packaged() {
+fn packaged_files_connect_brokers_and_nodes() {
     let directory = TempDir::new().unwrap();
     let at = directory.path();
     let tls = at.join("tls");

@@ -59,7 +59,7 @@ fn number(found: &Value, part: &str) -> u64 {
 }
 
 #[test]
-fn all_brokers_lose_the_end_of_the_topic_and_it_is_repaired() {
+fn topic_that_lost_its_end_is_repaired() {
     let directory = TempDir::new().unwrap();
     let brokers = Brokers::start(directory.path());
     let mut worlds = nodes_at(directory.path(), &brokers.addresses);

@@ -215,7 +215,7 @@ fn mistakes_are_named(data: &Path, scheme: &mut Scheme, [ssl, sasl]: &[String; 2
 }
 
 #[test]
-fn nodes_prove_who_they_are_to_brokers_and_each_mistake_is_named() {
+fn nodes_authenticate_at_brokers_and_mistakes_are_reported() {
     let directory = TempDir::new().unwrap();
     let at = directory.path();
     let mut scheme = Scheme::new(at.join("pki"));

@@ -1,4 +1,4 @@
-//! DFSPs send requests to a follower, while leaders are killed, paused, stopped in order and told to hand over. Each
+//! DFSPs send requests to a follower, while leaders are killed, paused, stopped in order and ordered to hand over. Each
 //! request that the follower answered with 202 is in all copies, once.
 //!
 //! `UPESI_CLUSTER_TAKE_OVERS` and `UPESI_CRASH_SEED` as in `main.rs`.
@@ -121,7 +121,7 @@ pub fn stops_with_everything(hub: Hub, world: &World) {
 }
 
 #[test]
-fn what_a_node_that_follows_answered_is_in_all_copies_whoever_leads() {
+fn requests_accepted_by_a_follower_are_in_all_copies() {
     let seed = setting("UPESI_CRASH_SEED").unwrap_or_else(|| u64::from(std::process::id()));
     let take_overs = setting("UPESI_CLUSTER_TAKE_OVERS").unwrap_or(TAKE_OVERS);
     println!("serving: seed {seed}, {take_overs} take-overs");
@@ -198,7 +198,7 @@ fn has_thread(pid: u32, name: &str) -> bool {
 }
 
 #[test]
-fn a_node_that_takes_requests_takes_over() {
+fn node_that_forwards_requests_takes_over() {
     let directory = TempDir::new().unwrap();
     let broker = Broker::start(directory.path());
     let mut pki = Pki::new();
@@ -221,7 +221,7 @@ fn a_node_that_takes_requests_takes_over() {
 }
 
 #[test]
-fn a_node_that_may_not_lead_does_once_an_operator_promotes_it() {
+fn node_with_may_lead_off_leads_after_promotion() {
     let directory = TempDir::new().unwrap();
     let broker = Broker::start(directory.path());
     let mut pki = Pki::new();
@@ -238,7 +238,7 @@ fn a_node_that_may_not_lead_does_once_an_operator_promotes_it() {
         (output.status.code(), text)
     };
     let (code, text) = promote(&worlds[0]);
-    assert!(code == Some(1) && text.contains("This node leads"), "{code:?} {text}");
+    assert!(code == Some(1) && text.contains("This node is already the leader"), "{code:?} {text}");
     leader.kill();
     let (code, text) = promote(&worlds[1]);
     let expected = "node 1 claims leadership: `upesi cluster status` shows the leader\n";
@@ -262,7 +262,7 @@ fn operators_read_and_change_nothing(world: &World) {
     );
     let text = answer(asked(address, "/transfers?limit=1"));
     assert!(text.starts_with("HTTP/1.1 200") && text.contains("transferId"), "{text}");
-    let leads = "This node follows; node 0 leads, at http://node-0";
+    let leads = "This node is a follower; the leader is node 0 at http://node-0";
     let text = answer(asked(address, "/oracles"));
     assert!(text.starts_with("HTTP/1.1 503") && text.contains(leads), "{text}");
     let text = answer(asked(address, "/health"));

@@ -40,7 +40,7 @@ fn fills(world: &World) {
 }
 
 #[test]
-fn a_hub_alone_becomes_a_cluster_and_its_second_site_goes_on_when_the_first_is_lost() {
+fn standalone_hub_becomes_a_cluster_that_survives_the_loss_of_a_site() {
     let seed = setting("UPESI_CRASH_SEED").unwrap_or_else(|| u64::from(std::process::id()));
     println!("sites: seed {seed}");
     let directory = TempDir::new().unwrap();
@@ -49,7 +49,7 @@ fn a_hub_alone_becomes_a_cluster_and_its_second_site_goes_on_when_the_first_is_l
     let mut pki = Pki::new();
     let nodes = nodes(directory.path(), &broker.addresses, &mut pki, 2);
     let mut worlds: [World; 2] = nodes.try_into().ok().unwrap();
-    // DFSPs know one address. In turn it is that of the standalone hub, of the node that forwards requests, and of the
+    // DFSPs know one address. It belongs in turn to the standalone hub, to the node that forwards requests, and to the
     // last leader.
     let alone = World { ports: worlds[1].ports, settings: vec![SHORT], ..World::new(&worlds[0].data) };
     for world in &mut worlds {

@@ -1,7 +1,7 @@
 //! Three zones, each with a broker and a hub, and a network that splits: into three parts, or one zone from the others.
 //! DFSPs always reach all zones. No isolated node becomes leader, and all acknowledged transfers are in all copies.
 //!
-//! The test runs itself again in a network namespace of its own, in which each zone is a namespace behind a bridge.
+//! The test runs itself again in a network namespace of its own. Each zone is a namespace behind a bridge.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::process::{Command, Stdio};
@@ -18,7 +18,7 @@ use crate::support_crash::hub::{Hub, upesi};
 use crate::support_crash::leave_out;
 use crate::support_crash::scene::block_on;
 
-const NAME: &str = "split::a_network_that_splits_loses_nothing_that_was_answered";
+const NAME: &str = "split::network_split_loses_no_acknowledged_transfer";
 const INSIDE: &str = "IN_A_NETWORK_OF_ITS_OWN";
 const DFSPS: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 77, 0, 254));
 /// The namespaces have their names in `/run/netns`.
@@ -40,7 +40,7 @@ echo ready >&2
 exec "$@""#;
 
 #[test]
-fn a_network_that_splits_loses_nothing_that_was_answered() {
+fn network_split_loses_no_acknowledged_transfer() {
     if std::env::var_os(INSIDE).is_some() {
         return inside();
     }

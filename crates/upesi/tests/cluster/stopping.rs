@@ -1,4 +1,4 @@
-//! A broker stops responding, and then both nodes are told to stop.
+//! A broker stops responding, and then both nodes are stopped.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use upesi_testsupport::broker::{Broker, brokers};
 
 use crate::{follows, makes_topic, nodes, stops};
 
-/// The time in which a node must stop, even if no broker responds.
+/// Maximum time for a node to stop, even if no broker responds.
 const STOPS_WITHIN: Duration = Duration::from_secs(10);
 
 #[test]

@@ -65,7 +65,7 @@ fn store_of(world: &World) -> Value {
 }
 
 #[test]
-fn whoever_leads_knows_the_parties() {
+fn every_leader_knows_the_parties() {
     let directory = TempDir::new().unwrap();
     let broker = Broker::start(directory.path());
     let worlds = nodes(directory.path(), &broker);
@@ -176,7 +176,7 @@ fn begin(status: &Value) -> u64 {
 pub fn add(worlds: &[World; 2], backup: &str) -> Hub {
     let output = upesi().args(["backup", "--to", backup, "--data"]).arg(&worlds[0].data).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    // It may have reported its needs before it ended.
+    // The node may have reported its needs before it ended.
     told(&worlds[0], &["cluster", "remove", "1"]);
     let add = || told(&worlds[1], &["cluster", "add", "--from", backup]);
     let (code, text) = add();
@@ -192,7 +192,7 @@ pub fn add(worlds: &[World; 2], backup: &str) -> Hub {
 }
 
 #[test]
-fn what_every_node_has_leaves_the_topic_and_a_node_that_lacks_it_does_not_serve() {
+fn copied_entries_are_deleted_and_a_node_without_them_does_not_serve() {
     let directory = TempDir::new().unwrap();
     let broker = Broker::start(directory.path());
     let mut worlds = nodes(directory.path(), &broker);
@@ -201,7 +201,7 @@ fn what_every_node_has_leaves_the_topic_and_a_node_that_lacks_it_does_not_serve(
     }
     makes_topic(&worlds[0]);
     let mut leader = worlds[0].start();
-    // It follows before anything is deleted, and takes over only at the end.
+    // The node follows before anything is deleted, and takes over only at the end.
     worlds[1].settings.push("cluster.may_lead=false");
     let standby = follows(&worlds[1]);
     worlds[1].settings.pop();

@@ -1,30 +1,30 @@
-//! Dialogues: who says what about parties and quotes, and every message that follows, in a few words a line.
+//! Dialogues about parties and quotes: each sender's message, and every message that follows, in a few words a line.
 //!
 //! ```text
-//! dialogue What it shows
+//! dialogue Its subject
 //!   admin PUT /participants/redmoney {"isActive":false}    a request of an operator that succeeds
 //!   oracle answers 200 {"partyList":[]}                    from now on; so do DFSPs; without a body, an empty one
-//!   bluewallet is silent                                   takes messages and never answers
+//!   bluewallet is silent                                   accepts messages and never answers
 //!   bluewallet dies                                        and `returns`
 //!   hub restarts
 //!   later 61 s
 //!   greenbank GET /parties/MSISDN/<n> to=bluewallet        a message, accepted; see `send`
-//!   = 400 3101 Malformed syntax - …                        the answer to the message before, where it is refused; its
-//!                                                          words may be left open
-//!   → oracle GET /participants/MSISDN/<n>                  a question of the hub's, with the DFSP's headers
+//!   = 400 3101 Malformed syntax - …                        the answer to the message before, if it is rejected; its
+//!                                                          text and code may be left out
+//!   → oracle GET /participants/MSISDN/<n>                  a query of the hub, with the DFSP's headers
 //!   → bluewallet GET sent                                  the message as it was sent
 //!   → bridge:farbank GET sent                              the same to a proxy, for a DFSP behind it
 //!   → redmoney POST sent +x-own:yes                        the same, with a header that a rule adds
-//!   → greenbank PUT {"fspId":"bluewallet"}                 made by the hub because of the message before
+//!   → greenbank PUT {"fspId":"bluewallet"}                 a message of the hub, caused by the message before
 //!   → greenbank ERROR 3204 Party not found                 the same, on the path of the message with /error
-//!   → greenbank LAPSE 3303 Transfer expired                the same, because of the time and of no message
+//!   → greenbank LAPSE 3303 Transfer expired                the same, caused by the time instead of a message
 //! ```
 //!
-//! Several messages that follow from one may be told in any order where they go to different DFSPs. A path before the
-//! last word says where a message arrives, if that is not the path of the one that caused it.
-//! `<n>` stands for a number, and `<id>`, `<id2>`, `<id3>` for identifiers, all of the dialogue's own;
-//! `<soon>` and `<past>` for times; `<time>` and `<f>` for what they are in stories. At its end nothing is under way,
-//! and no message came that the dialogue does not tell of.
+//! If several messages that follow from one go to different DFSPs, their order in the dialogue is free. A path before
+//! the last word states where a message arrives, if it differs from the path of the message that caused it.
+//! `<n>` stands for a number, and `<id>`, `<id2>`, `<id3>` for identifiers that only this dialogue uses; `<soon>` and
+//! `<past>` for times; `<time>` and `<f>` have the same meaning as in stories. At the end of the dialogue, no work is
+//! pending, and the DFSPs have received no other messages.
 
 use upesi_types::Timestamp;
 
@@ -233,7 +233,7 @@ impl<'w> Dialogue<'w> {
     }
 }
 
-/// Checks for the DFSP's headers, except those that the hub does not forward.
+/// Checks for the DFSP's headers, except headers that the hub does not forward.
 fn check_question(seen: &Seen, cause: &Sent, host: &str) {
     let mut headers: Vec<_> =
         cause.headers.iter().filter(|(name, _)| !stays_here(&cause.headers, name)).cloned().collect();
@@ -243,7 +243,7 @@ fn check_question(seen: &Seen, cause: &Sent, host: &str) {
         headers.push(("content-length".into(), seen.body.len().to_string()));
     }
     headers.sort();
-    assert_eq!(seen.headers, headers, "what an oracle is asked with");
+    assert_eq!(seen.headers, headers, "the headers of a query to an oracle");
 }
 
 /// An error in the form that the hub writes.
@@ -289,7 +289,7 @@ const REQUEST_TO_PAY: &str = r#"{"transactionRequestId":"<id>", "payee":{"partyI
 // The exchanges on the pages of `docs/resources`, and the rejected ones: the typed commands, the hub's answers, and the
 // messages to DFSPs. They were captured once, and are played again here.
 
-/// In the order in which a reader sees them. Each builds on the earlier ones.
+/// In the reading order. Each builds on the earlier ones.
 const PAGES: [(&str, &str); 9] = [
     ("participants", include_str!("../../../../docs/resources/participants.md")),
     ("parties", include_str!("../../../../docs/resources/parties.md")),

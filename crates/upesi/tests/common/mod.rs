@@ -329,7 +329,7 @@ impl World {
         self.operate("GET", &path, "")["value"].to_string()
     }
 
-    /// Undelivered callbacks: those that the hub retries, and parked ones.
+    /// Undelivered callbacks: callbacks that the hub retries, and parked ones.
     pub fn undelivered(&self) -> (u64, u64) {
         let page = self.operate("GET", "/callbacks", "");
         (page["totals"]["pending"].as_u64().unwrap(), page["totals"]["parked"].as_u64().unwrap())
@@ -359,7 +359,7 @@ impl World {
         world
     }
 
-    /// Sets all endpoints in addition to those of transfers.
+    /// Sets the endpoints of all resources other than transfers.
     pub fn set_all_endpoints(&self, name: &str, base_url: &str) {
         let party = "{{partyIdType}}/{{partyIdentifier}}";
         for (family, kind) in [("parties", "PARTIES"), ("participants", "PARTICIPANT")] {
@@ -511,7 +511,7 @@ impl World {
         self.pay("redmoney", "greenbank", "8.25", "KES");
     }
 
-    /// Sends a message. Returns the answer, and the data with which callbacks are compared.
+    /// Sends a message. Returns the answer, and the data that callbacks are compared with.
     pub fn send(&self, message: Message) -> (Answer, Sent) {
         let sent = message.into_sent();
         let answer = Client::connect(self.fspiop()).exchange(&sent.bytes());

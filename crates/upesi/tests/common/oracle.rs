@@ -60,7 +60,7 @@ fn check_body(body: &str, template: &str, place: &Place<'_>) -> Result<Option<St
     };
     let time = body.strip_prefix(before).and_then(|rest| rest.strip_suffix(after)).ok_or_else(differs)?;
     let instant = Timestamp::parse_iso(time).filter(|_| time.len() == 24 && time.ends_with('Z'));
-    let instant = instant.ok_or_else(|| format!("{time:?} is no time of completion: {body}"))?;
+    let instant = instant.ok_or_else(|| format!("{time:?} is not a completion time: {body}"))?;
     if instant.as_ms() < place.since.as_ms() || instant > place.now {
         return Err(format!("{time} is not between {} and {}", place.since, place.now));
     }
@@ -115,7 +115,8 @@ fn hub_version(family: &str) -> &'static str {
     if family.starts_with("fx") { "2.0" } else { "1.1" }
 }
 
-/// Whether a header is forwarded in quotes of all kinds. Other hubs forward only these, and those of every message.
+/// Whether a header is forwarded in quotes of all kinds. Other hubs forward only these headers, and the headers of
+/// every message.
 fn passes(family: &str, name: &str) -> bool {
     let is_quoting = matches!(family, "quotes" | "bulkQuotes" | "fxQuotes");
     let known = ["accept", "content-type", "date", "traceparent", "tracestate", "baggage"];

@@ -191,7 +191,7 @@ impl Caller {
     }
 }
 
-// Requests for which only the sender matters.
+// Requests for tests of senders: the content is not important.
 
 /// The status of an answer, and its FSPIOP code if it has one.
 pub fn answered(world: &World, caller: &Caller, sent: &Sent) -> (u16, u16) {

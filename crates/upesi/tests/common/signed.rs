@@ -50,7 +50,7 @@ impl Keys {
         PrivateKey::load(&self.path("own").join(format!("{name}.key"))).unwrap()
     }
 
-    /// The keys by which a DFSP verifies messages: those of all DFSPs and of the hub.
+    /// The keys that a DFSP uses to verify messages: the keys of all DFSPs and of the hub.
     pub fn ring(&self) -> KeyRing {
         KeyRing::load(&self.path("own"), false).unwrap()
     }

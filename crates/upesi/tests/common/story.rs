@@ -1,23 +1,24 @@
-//! Stories: who sends what, and every callback that follows, in a few words a line.
+//! Stories about transfers: each sender's message, and every callback that follows, in a few words a line.
 //!
 //! ```text
-//! story What it shows
+//! story Its subject
 //!   admin PUT /participants/redmoney {"isActive":false}   a request of an operator that succeeds
 //!   greenbank POST amount=125.5                           a prepare, accepted; more words change it, see `prepare`
 //!   → bluewallet POST sent                                the next callback: the message as it was sent
 //!   bluewallet PUT RESERVED fulfilment=wrong              a fulfil; see `fulfil`
 //!   bluewallet ERROR 5104 account frozen                  an abort; see `abort`
-//!   = 400 3100                                            the answer to the message before, where it is not accepted
-//!   → greenbank PUT {"transferState":"RESERVED"}          made by the hub; <time> and <f> are filled in
+//!   = 400 3100                                            the answer to the message before, if it is rejected
+//!   → greenbank PUT {"transferState":"RESERVED"}          a message of the hub; <time> and <f> are filled in
 //!   → bluewallet PUT copy                                 the payee's own body back from the hub
-//!   → greenbank ERROR 3303 Transfer expired               made by the hub
-//!   later 31 s                                            what comes then is caused by no message
-//!   end COMMITTED                                         the final state, asked for by every DFSP; nothing else came
+//!   → greenbank ERROR 3303 Transfer expired               an error of the hub
+//!   later 31 s                                            time passes; it causes the next callbacks
+//!   end COMMITTED                                         the final state, queried by every DFSP; no other callback
 //! ```
 //!
-//! A story is about one transfer, of 10 KES from greenbank to bluewallet unless its first prepare says otherwise. `end`
-//! is also the fence: callbacks about one transfer keep their order, so when the answers to the questions are the next
-//! ones, there was no callback that the story does not tell of. And it checks what the story did to positions.
+//! A story is about one transfer, of 10 KES from greenbank to bluewallet unless its first prepare contains other terms.
+//! `end` also checks that no other callback came. Callbacks about one transfer keep their order, so the answers to the
+//! queries are the next ones only if the story contains every callback. `end` also checks the story's effect on
+//! positions.
 
 use std::collections::BTreeMap;
 
@@ -33,7 +34,7 @@ const DFSPS: [&str; 3] = ["greenbank", "bluewallet", "redmoney"];
 pub fn part<'t>(text: &'t str, name: &str) -> &'t str {
     let parts = text.split("\n# ").map(|part| part.trim_start_matches("# "));
     let mut parts = parts.filter_map(|part| part.strip_prefix(name)?.strip_prefix("\n\n"));
-    let part = parts.next().unwrap_or_else(|| panic!("there is no part {name:?}"));
+    let part = parts.next().unwrap_or_else(|| panic!("{name:?} is not a part"));
     assert_eq!(parts.next(), None, "{name:?} is there twice");
     part
 }

@@ -18,7 +18,7 @@ fn committed(world: &World) -> Terms {
 }
 
 #[test]
-fn questions_are_answered_before_the_callback() {
+fn queries_are_answered_before_the_callback() {
     let world = World::new(&[]);
     let id = committed(&world).id;
     let unknown = world.new_id();
@@ -55,7 +55,7 @@ fn refused_and_duplicate_prepares_are_answered_before_the_callback() {
 }
 
 #[test]
-fn a_payee_that_reserves_is_answered_before_the_callback() {
+fn fulfil_reserved_is_answered_before_the_callback() {
     let world = World::new(&[]);
     let ids: Vec<_> = (0..100).map(|_| world.new_id()).collect();
     for id in &ids {
@@ -83,7 +83,7 @@ fn registrations_with_the_hub_are_answered_before_the_callback() {
 }
 
 #[test]
-fn questions_that_nobody_can_answer_are_answered_before_the_callback() {
+fn queries_about_unknown_objects_are_answered_before_the_callback() {
     let world = World::with_lookups(&[]);
     let mut recorder = Recorder::of(&world, "greenbank");
     let question = |number: u32| {
@@ -100,7 +100,7 @@ fn questions_that_nobody_can_answer_are_answered_before_the_callback() {
 
 /// A client that hangs up before the answer still gets its callback.
 #[test]
-fn a_callback_does_not_wait_for_an_asker_that_has_hung_up() {
+fn callback_does_not_wait_for_a_disconnected_client() {
     let world = World::new(&[]);
     let id = committed(&world).id;
     let greenbank = world.dfsp("greenbank");

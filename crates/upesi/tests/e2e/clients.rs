@@ -236,7 +236,7 @@ fn scene(pki: &mut Pki, tokens: &Tokens) -> World {
 
 /// Like `nothing_that_failed_authentication_changes_anything` of `e2e_identity`, for proofs in the request.
 #[test]
-fn nothing_that_a_gateway_or_a_token_proves_falsely_changes_anything() {
+fn false_proofs_of_gateways_and_tokens_change_nothing() {
     let (mut pki, tokens) = (Pki::new(), Tokens::start());
     let mut world = scene(&mut pki, &tokens);
     let [green, blue] = ["greenbank", "bluewallet"].map(|name| pki.caller(Some(name), world.fspiop()));
@@ -284,7 +284,7 @@ fn nothing_that_a_gateway_or_a_token_proves_falsely_changes_anything() {
 }
 
 #[test]
-fn a_gateway_speaks_for_the_dfsps_that_name_it() {
+fn gateway_acts_for_its_dfsps() {
     for protocols in [Protocols::Http1, Protocols::Http2AndHttp1] {
         let mut pki = Pki::new();
         let mut world = pki.world(&DFSPS, &[]);
@@ -295,7 +295,7 @@ fn a_gateway_speaks_for_the_dfsps_that_name_it() {
             let get = Message::get(&world.new_id(), source);
             answered(world, &caller, &says(name)(get).into_sent())
         };
-        assert_eq!(asks(&world, "greenbank", "greenbank"), (403, 3000), "it is bound to nobody");
+        assert_eq!(asks(&world, "greenbank", "greenbank"), (403, 3000), "it has no binding");
         let [as_green, as_blue] = ["green", "bluewallet"].map(|name| format!("gateway:{edge};client={name}"));
         world.bind("greenbank", &as_green);
         world.bind("bluewallet", &as_blue);
@@ -336,7 +336,7 @@ fn exchange(world: &World, sent: &Sent) -> Answer {
 }
 
 #[test]
-fn clients_prove_by_tokens_which_dfsp_they_are() {
+fn clients_authenticate_by_tokens() {
     let tokens = Tokens::start();
     let mut world = World::new(&tokens.settings("required"));
     let prepare = |world: &World| Message::prepare(&Terms::new(&world.new_id(), world.now()));
@@ -364,7 +364,7 @@ fn clients_prove_by_tokens_which_dfsp_they_are() {
     assert_eq!(code(&by_green), (403, Some("3100".to_owned())));
     assert_eq!(exchange(&world, &bearing(fulfil, &blue).into_sent()).status, 200);
     world.dfsp("greenbank").next(&id);
-    // Tokens expire by the hub's time, also those that the hub has already verified.
+    // Tokens expire by the hub's time. This includes tokens that the hub has already verified.
     world.clock.advance(361_000);
     assert_eq!(code(&exchange(&world, &bearing(prepare(&world), &green).into_sent())), needs_token);
     let counted = "upesi_auth_refused_total{reason=\"token_expired\",fsp=\"\"}";
@@ -387,7 +387,7 @@ fn clients_prove_by_tokens_which_dfsp_they_are() {
 
 /// If tokens are accepted, a participant with a token binding must use a token.
 #[test]
-fn clients_may_be_bound_one_by_one() {
+fn clients_can_be_bound_one_by_one_to_tokens() {
     let tokens = Tokens::start();
     let world = World::new(&tokens.settings("accepted"));
     world.bind("greenbank", "oauth-client:green-client");
@@ -411,7 +411,7 @@ fn clients_may_be_bound_one_by_one() {
 
 /// A token that is bound to a certificate is valid on connections with this certificate only.
 #[test]
-fn a_token_may_be_bound_to_a_certificate() {
+fn token_bound_to_a_certificate_needs_it() {
     let (mut pki, tokens) = (Pki::new(), Tokens::start());
     let world = pki.world(&DFSPS, &tokens.settings("required"));
     world.bind("greenbank", "oauth-client:green-client");

@@ -33,7 +33,7 @@ fn redeliver(world: &World, body: &str) -> String {
 }
 
 #[test]
-fn a_refused_callback_is_repeated_byte_for_byte() {
+fn rejected_callback_is_repeated_byte_for_byte() {
     // Backoffs are long enough that callbacks with few attempts are not parked before the DFSP accepts them.
     let world = World::new(&[("callbacks.backoff_max_ms", "1000")]);
     let payee = world.dfsp("bluewallet");
@@ -65,7 +65,7 @@ fn a_refused_callback_is_repeated_byte_for_byte() {
 
 /// Operators must repair a wrong endpoint, or a signature that the DFSP does not accept.
 #[test]
-fn what_will_not_change_by_itself_is_parked_after_a_few_attempts() {
+fn permanent_failures_are_parked_after_a_few_attempts() {
     let world = World::new(&[]);
     let payee = world.dfsp("bluewallet");
     let said = br#"{"errorInformation":{"errorCode":"3105","errorDescription":"Invalid signature"}}"#;
@@ -91,7 +91,7 @@ fn what_will_not_change_by_itself_is_parked_after_a_few_attempts() {
 
 /// The prepare can no longer be fulfilled, and another callback reports this to the payee.
 #[test]
-fn a_refused_prepare_is_not_repeated_beyond_its_expiration() {
+fn rejected_prepare_is_not_repeated_after_its_expiration() {
     let world = World::new(&[]);
     let payee = world.dfsp("bluewallet");
     payee.conduct(Conduct::Answers(500));
@@ -112,7 +112,7 @@ fn a_refused_prepare_is_not_repeated_beyond_its_expiration() {
 
 /// Rejected callbacks are visible while they are retried: on the lane, and with each callback.
 #[test]
-fn a_lane_whose_callbacks_are_refused_says_so() {
+fn lane_shows_rejected_callbacks() {
     let world = World::new(&[("callbacks.concurrency_max", "1"), ("callbacks.breaker_threshold", "1")]);
     let payee = world.dfsp("bluewallet");
     let state = || {
@@ -147,7 +147,7 @@ fn any_success_is_a_delivery() {
 }
 
 #[test]
-fn a_dead_payee_gets_everything_in_order_once_it_is_back() {
+fn unreachable_payee_later_gets_everything_in_order() {
     let mut world = World::new(&[]);
     world.dfsp_mut("bluewallet").die();
     let ids: Vec<_> = (0..20).map(|_| prepare(&world)).collect();
@@ -168,7 +168,7 @@ fn a_dead_payee_gets_everything_in_order_once_it_is_back() {
 }
 
 #[test]
-fn a_dead_payee_learns_of_transfers_that_ran_out_meanwhile_in_order() {
+fn unreachable_payee_later_gets_expiries_in_order() {
     let mut world = World::new(&[]);
     world.dfsp_mut("bluewallet").die();
     let ids: Vec<_> = (0..20)
@@ -194,7 +194,7 @@ fn a_dead_payee_learns_of_transfers_that_ran_out_meanwhile_in_order() {
 
 /// Far more callbacks than a lane holds, in number and in bytes. The rest waits in the outbox, also over a restart.
 #[test]
-fn a_lane_that_fell_behind_catches_up_from_the_outbox() {
+fn lane_beyond_its_limits_catches_up_from_the_outbox() {
     let mut world = World::new(&[
         ("callbacks.queue_max", "16"),
         ("callbacks.concurrency_max", "4"),
@@ -234,7 +234,7 @@ fn a_lane_that_fell_behind_catches_up_from_the_outbox() {
 }
 
 #[test]
-fn of_two_dfsps_the_dead_one_does_not_hold_up_the_other() {
+fn unreachable_dfsp_does_not_delay_others() {
     let mut world = World::new(&[]);
     world.dfsp_mut("redmoney").die();
     // A payee that accepts messages and never answers also does not delay other DFSPs.
@@ -265,7 +265,7 @@ fn of_two_dfsps_the_dead_one_does_not_hold_up_the_other() {
 }
 
 #[test]
-fn an_endpoint_that_is_mended_is_used_by_the_next_attempt() {
+fn corrected_endpoint_is_used_by_the_next_attempt() {
     let mut world = World::new(&[]);
     // After its stop it listens on another port.
     world.dfsp_mut("bluewallet").die();
@@ -279,7 +279,7 @@ fn an_endpoint_that_is_mended_is_used_by_the_next_attempt() {
 }
 
 #[test]
-fn a_callback_that_nobody_takes_is_parked_shown_and_sent_again() {
+fn undeliverable_callback_is_parked_shown_and_redelivered() {
     let world = World::new(&[
         ("callbacks.deadline_s", "1"),
         ("callbacks.request_timeout_ms", "500"),
@@ -298,7 +298,7 @@ fn a_callback_that_nobody_takes_is_parked_shown_and_sent_again() {
         assert_eq!(callback["transferId"], **id);
         assert_eq!(callback["state"], "parked");
         assert!(callback["reason"].as_str().unwrap().contains("503"), "{callback}");
-        // It is parked at its deadline, after many attempts.
+        // The callback is parked at its deadline, after many attempts.
         let attempts = callback["attempts"].as_u64().unwrap();
         assert!(attempts > 3 && attempts as usize == payee.attempts(id, 1).len(), "{callback}");
     }
@@ -316,7 +316,7 @@ fn a_callback_that_nobody_takes_is_parked_shown_and_sent_again() {
 }
 
 #[test]
-fn parked_callbacks_stay_parked_over_a_restart() {
+fn parked_callbacks_stay_parked_after_a_restart() {
     let mut world = World::new(&[
         ("callbacks.deadline_s", "1"),
         ("callbacks.request_timeout_ms", "500"),
@@ -340,7 +340,7 @@ fn parked_callbacks_stay_parked_over_a_restart() {
 }
 
 #[test]
-fn a_dfsp_without_endpoints_has_its_callbacks_parked_until_it_has() {
+fn callbacks_without_endpoint_are_parked() {
     let mut world = World::new(&[]);
     world.onboard("newcomer");
     let id = world.new_id();
@@ -359,7 +359,7 @@ fn a_dfsp_without_endpoints_has_its_callbacks_parked_until_it_has() {
 }
 
 #[test]
-fn a_restart_resumes_what_is_undelivered_with_the_same_bytes() {
+fn restart_resumes_undelivered_callbacks_with_the_same_bytes() {
     let mut world = World::new(&[NEVER_PAUSES]);
     world.dfsp("bluewallet").conduct(Conduct::Answers(503));
     let ids: Vec<_> = (0..10).map(|_| prepare(&world)).collect();
@@ -375,7 +375,7 @@ fn a_restart_resumes_what_is_undelivered_with_the_same_bytes() {
 }
 
 #[test]
-fn what_ended_before_a_restart_is_answered_from_the_archive() {
+fn transfers_ended_before_a_restart_are_answered_from_the_archive() {
     let mut world = World::new(&[]);
     let (payer, payee) = ("greenbank", "bluewallet");
     let (id, refused) = (world.new_id(), world.new_id());
@@ -396,7 +396,7 @@ fn what_ended_before_a_restart_is_answered_from_the_archive() {
         let state = world.dfsp(payer).next(&id);
         assert!(state.text().ends_with(r#""transferState":"COMMITTED"}"#), "{}", state.text());
         world.deliver(fulfil.clone());
-        assert_eq!(world.dfsp(payee).next(&id).body, state.body, "the payee is told the same");
+        assert_eq!(world.dfsp(payee).next(&id).body, state.body, "the payee receives the same");
         world.deliver(too_much.clone());
         let text = world.dfsp(payer).next(&refused).text().to_owned();
         assert!(text.contains("4001: Payer FSP insufficient liquidity"), "{text}");
@@ -413,7 +413,7 @@ fn what_ended_before_a_restart_is_answered_from_the_archive() {
 }
 
 #[test]
-fn what_expires_while_the_hub_is_down_is_told_when_it_is_up() {
+fn expiries_during_downtime_are_notified_after_the_start() {
     let mut world = World::new(&[]);
     let id = prepare(&world);
     assert_eq!(world.dfsp("bluewallet").next(&id).method, "POST");
@@ -431,9 +431,9 @@ fn what_expires_while_the_hub_is_down_is_told_when_it_is_up() {
     world.stop_and_audit();
 }
 
-/// Senders that never stop while the hub is told to stop.
+/// Senders that never stop while the hub is stopping.
 #[test]
-fn a_stop_under_load_loses_nothing_that_was_acknowledged() {
+fn stop_under_load_loses_no_acknowledged_transfer() {
     let mut world = World::new(&[]);
     let address = world.fspiop();
     let now = world.now();
@@ -535,7 +535,7 @@ fn lane(world: &World, name: &str) -> serde_json::Value {
 }
 
 #[test]
-fn a_black_hole_among_eight_delays_nobody_and_gets_everything_in_order() {
+fn silent_dfsp_delays_no_other_and_later_gets_everything() {
     let mut world = World::bare(SETTINGS);
     world.prepare_scheme();
     DFSPS.iter().for_each(|name| world.join(name));

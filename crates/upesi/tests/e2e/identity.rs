@@ -179,7 +179,7 @@ fn certificates_are_bound_by_key_certificate_name_and_subject() {
 }
 
 #[test]
-fn keys_are_changed_while_payments_go_on_and_what_is_removed_ends() {
+fn keys_are_changed_during_payments_and_removed_ones_end() {
     let mut pki = Pki::new();
     let mut world = bound(&mut pki, &[]);
     let payee = pki.caller(Some("bluewallet"), world.fspiop());
@@ -213,7 +213,7 @@ fn keys_are_changed_while_payments_go_on_and_what_is_removed_ends() {
 }
 
 #[test]
-fn a_participant_is_blocked_at_once_and_let_in_again() {
+fn participant_is_blocked_immediately_and_unblocked() {
     let mut pki = Pki::new();
     let mut world = bound(&mut pki, &[]);
     let [green, blue, red] = DFSPS.map(|name| pki.caller(Some(name), world.fspiop()));
@@ -241,7 +241,7 @@ fn a_participant_is_blocked_at_once_and_let_in_again() {
 }
 
 #[test]
-fn a_blocked_key_is_refused_on_open_connections_and_new_ones() {
+fn blocked_key_is_rejected_on_open_and_new_connections() {
     let mut pki = Pki::new();
     let mut world = bound(&mut pki, &[("tls.reload_interval_s", "3600")]);
     let entry = |name: &str| pki.authority.entries().iter().find(|entry| entry.name == name).unwrap().clone();
@@ -267,7 +267,7 @@ fn a_blocked_key_is_refused_on_open_connections_and_new_ones() {
 }
 
 #[test]
-fn callers_may_be_bound_one_by_one() {
+fn clients_can_be_bound_one_by_one() {
     let mut pki = Pki::new();
     let world = bound(&mut pki, &[("fspiop_tls.bindings_required", "false")]);
     pki.issue(Usage::Client, "stranger");

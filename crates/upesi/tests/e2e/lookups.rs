@@ -7,20 +7,20 @@ use crate::common::message::Message;
 use crate::common::story::part;
 
 #[test]
-fn parties_are_looked_up() {
+fn lookup_dialogues() {
     hold(&mut World::with_lookups(&[]), part(include_str!("dialogues/lookups.txt"), "lookups"));
 }
 
 #[test]
-fn parties_are_registered() {
+fn registration_dialogues() {
     let mut world = World::with_lookups(&[]);
     world.open_account("redmoney", "USD");
     hold(&mut world, part(include_str!("dialogues/lookups.txt"), "participants"));
 }
 
-/// For a scheme that needs answers of DFSPs to which the hub sent no request.
+/// For a scheme that needs answers of DFSPs that the hub sent no request to.
 #[test]
-fn unasked_answers_pass_where_the_scheme_says_so() {
+fn unasked_answers_are_forwarded_if_allowed() {
     hold(
         &mut World::with_lookups(&[("relay.unasked_answers", "true")]),
         r#"
@@ -39,11 +39,11 @@ fn unasked_answers_pass_where_the_scheme_says_so() {
 
 /// For a scheme that lets every DFSP change the parties of others.
 #[test]
-fn anybody_changes_a_registration_where_ownership_is_not_checked() {
+fn registration_can_be_changed_by_others_without_ownership_check() {
     hold(
         &mut World::with_lookups(&[("lookup.ownership_check", "false")]),
         r#"
-        dialogue Of another's party
+        dialogue A DFSP changes another DFSP's party
           bluewallet POST /participants/MSISDN/<n> {"fspId":"bluewallet"}
           → bluewallet PUT {"partyList":[{"fspId":"bluewallet","partyIdType":"MSISDN","partyIdentifier":"<n>"}]}
           redmoney PUT /participants/MSISDN/<n> {"fspId":"redmoney"}
@@ -57,7 +57,7 @@ fn anybody_changes_a_registration_where_ownership_is_not_checked() {
 }
 
 #[test]
-fn extended_types_are_taken_where_the_scheme_has_them() {
+fn extended_party_id_types_are_accepted_if_allowed() {
     hold(
         &mut World::with_lookups(&[("fspiop.extended_party_id_types", "true")]),
         r#"
@@ -71,13 +71,13 @@ fn extended_types_are_taken_where_the_scheme_has_them() {
 }
 
 #[test]
-fn nobody_knows_the_type() {
+fn lookup_of_unserved_type_is_answered_with_3003() {
     let mut world = World::with_lookups(&[("lookup.builtin_directory", "false")]);
     hold(&mut world, part(include_str!("dialogues/lookups.txt"), "no directory"));
 }
 
 #[test]
-fn what_cannot_be_delivered_is_told_to_its_sender() {
+fn undeliverable_lookups_are_reported_to_the_sender() {
     let mut world = World::with_lookups(&[
         ("callbacks.breaker_threshold", "1000000"),
         ("callbacks.request_timeout_ms", "1500"),
@@ -89,7 +89,7 @@ fn what_cannot_be_delivered_is_told_to_its_sender() {
 
 /// Some clients send a body with a GET; no receiver expects it.
 #[test]
-fn the_body_of_a_get_ends_at_the_hub() {
+fn body_of_a_get_is_not_forwarded() {
     let world = World::with_lookups(&[]);
     for body in ["{}", "no JSON", "{\"fspId\":"] {
         let about = format!("ALIAS/{}", world.new_number());
@@ -107,7 +107,7 @@ fn the_body_of_a_get_ends_at_the_hub() {
 
 /// A change of an operator applies to the next message.
 #[test]
-fn endpoints_are_used_as_they_are_now() {
+fn changed_endpoint_applies_to_the_next_message() {
     let world = World::with_lookups(&[]);
     let elsewhere = Dfsp::start("elsewhere");
     let base = elsewhere.base_url();

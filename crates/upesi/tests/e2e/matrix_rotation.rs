@@ -24,7 +24,7 @@ const CASES_MIN: usize = 120;
 
 // ---- the load ----
 
-/// Certificates and keys with which a payer and its payee send.
+/// Certificates and keys of a payer and its payee.
 struct Side {
     payer: Caller,
     payee: Caller,
@@ -35,7 +35,7 @@ struct Side {
 struct Load {
     sides: [Mutex<Arc<Side>>; 2],
     payee_key: PrivateKey,
-    /// Keys by which receivers verify.
+    /// Keys that receivers use to verify.
     ring: Mutex<Arc<KeyRing>>,
     stops: AtomicBool,
     paid: [AtomicUsize; 2],
@@ -237,10 +237,10 @@ fn append(file: &Path, more: &Path) {
     fs::write(file, [fs::read(file).unwrap(), fs::read(more).unwrap()].concat()).unwrap();
 }
 
-// ---- what is replaced ----
+// ---- replacements ----
 
 #[test]
-fn certificates_authorities_and_lists_are_replaced_without_a_lost_message() {
+fn tls_files_are_replaced_without_a_lost_message() {
     let mut scene = Scene::new();
     for name in ["revoked", "blocked"] {
         scene.pki.issue(Usage::Client, name);
@@ -299,7 +299,7 @@ fn certificates_authorities_and_lists_are_replaced_without_a_lost_message() {
 }
 
 #[test]
-fn a_list_past_its_end_stops_new_callers_where_that_is_set() {
+fn stale_revocation_list_stops_new_clients_if_configured() {
     let mut scene = Scene::new();
     let world = scene.world(&[("tls.crl_stale", "refuse")]);
     let load = scene.load(&world);
@@ -317,7 +317,7 @@ fn a_list_past_its_end_stops_new_callers_where_that_is_set() {
 }
 
 #[test]
-fn keys_of_signatures_are_replaced_without_a_refused_message() {
+fn signature_keys_are_replaced_without_a_rejected_message() {
     let mut scene = Scene::new();
     let mut world = scene.world(&[]);
     let load = scene.load(&world);
@@ -377,7 +377,7 @@ fn keys_of_signatures_are_replaced_without_a_refused_message() {
 }
 
 #[test]
-fn a_dfsps_certificate_is_replaced_and_the_connections_of_the_old_one_end() {
+fn replaced_certificate_of_a_dfsp_ends_its_connections() {
     let mut scene = Scene::new();
     let mut world = scene.world(&[]);
     let load = scene.load(&world);
@@ -397,7 +397,7 @@ fn a_dfsps_certificate_is_replaced_and_the_connections_of_the_old_one_end() {
         load.send_by(scene.sides(&world, ["greenbank-2"; 2], &key));
         load.goes_on(&world, "the second certificate");
         world.unbind("greenbank", &old_key);
-        load.goes_on(&world, "the first certificate is bound no more");
+        load.goes_on(&world, "the first certificate is no longer bound");
         let refused = ask().unwrap();
         assert_eq!(refused.status, 403, "{refused:?}");
         assert!(refused.head.contains("connection: close\n"), "{refused:?}");
@@ -410,7 +410,7 @@ fn a_dfsps_certificate_is_replaced_and_the_connections_of_the_old_one_end() {
     world.stop_and_audit();
 }
 
-// ---- what cannot be used ----
+// ---- unusable files ----
 
 #[derive(Clone, Copy, Debug)]
 enum Fault {
@@ -452,7 +452,7 @@ fn victims(scene: &Scene, imposter: &Pki) -> Vec<Victim> {
     let tls = |file, faults, foreign| Victim { file, faults, foreign, alarm: TLS_ALARM, is_of_dfsp: false };
     let jws = |file, faults| Victim { alarm: JWS_ALARM, ..tls(file, faults, PathBuf::new()) };
     let of_dfsp = |victim| Victim { is_of_dfsp: true, ..victim };
-    // A missing next key means that there is none, and a DFSP without a file has no key.
+    // The next key and the file of a DFSP are optional.
     let (of_next, of_public) = (&OF_SIGNERS[1..], &OF_ANCHORS[1..]);
     // Without a file, no certificate is blocked.
     let of_blocked = &[Fault::Missing, Fault::Unreadable, Fault::Nonsense][..];
@@ -510,7 +510,7 @@ impl Drop for Spoiled<'_> {
 }
 
 #[test]
-fn files_that_cannot_be_used_stop_no_payment_raise_the_alarm_and_stop_a_start() {
+fn unusable_files_raise_the_alarm_and_stop_only_a_start() {
     let mut scene = Scene::new();
     let imposter = Pki::new();
     let mut world = scene.world(&[]);

@@ -452,7 +452,7 @@ fn exchange(client: &mut Client, message: Message) -> (u16, String) {
 }
 
 #[test]
-fn nothing_passes_that_is_not_what_its_sender_signed() {
+fn messages_that_differ_from_the_signed_ones_are_rejected() {
     let mut bench = Bench::new();
     let mut world = bench.world();
     bench.base = bench.prepare(&world);

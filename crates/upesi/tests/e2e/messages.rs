@@ -40,7 +40,7 @@ fn with_members(world: &World, id: &str, members: &str) -> Message {
 }
 
 #[test]
-fn bodies_are_forwarded_as_they_are() {
+fn bodies_are_forwarded_unchanged() {
     let world = World::new(&[]);
     let deep = format!(r#""deep":{}1{}"#, "[".repeat(20), "]".repeat(20));
     for members in [
@@ -64,7 +64,7 @@ fn bodies_are_forwarded_as_they_are() {
 }
 
 #[test]
-fn the_largest_body_arrives_and_one_byte_more_is_refused() {
+fn largest_body_arrives_and_one_byte_more_is_rejected() {
     let world = World::new(&[]);
     let padded = |id: &str, length: usize| {
         let empty = with_members(&world, id, r#""pad":"""#).body.len();
@@ -93,7 +93,7 @@ fn the_largest_body_arrives_and_one_byte_more_is_refused() {
 }
 
 #[test]
-fn extension_lists_are_kept_in_their_order() {
+fn extension_lists_keep_their_order() {
     let world = World::new(&[]);
     let items: Vec<_> = (1..=16)
         .map(|number| format!(r#"{{"key":"key {number}","value":"\"é\\ {number} {}"}}"#, "v".repeat(100)))
@@ -137,7 +137,7 @@ fn ids_may_be_ulids() {
 }
 
 #[test]
-fn headers_are_forwarded_as_they_are() {
+fn headers_are_forwarded_unchanged() {
     let world = World::new(&[]);
     let prepare = |id: &str| Message::prepare(&Terms::new(id, world.now()));
     let long = "x".repeat(50_000);
@@ -174,7 +174,7 @@ fn headers_are_forwarded_as_they_are() {
 /// Settings decide which versions the hub accepts, and the version of its own messages. Forwarded messages keep their
 /// version.
 #[test]
-fn versions_are_those_of_the_settings() {
+fn versions_follow_the_settings() {
     let world = World::new(&[("fspiop.versions_accepted", "1.1,2.0"), ("fspiop.version_default", "2.0")]);
     let media = "application/vnd.interoperability.transfers+json";
     let [payer, payee] = [world.dfsp("greenbank"), world.dfsp("bluewallet")];
@@ -201,7 +201,7 @@ fn versions_are_those_of_the_settings() {
 
 /// Headers for the network between DFSP and hub are not forwarded, and a malformed trace is not continued.
 #[test]
-fn headers_that_end_at_the_hub() {
+fn hop_by_hop_headers_are_not_forwarded() {
     let world = World::new(&[]);
     let prepare = |id: &str| Message::prepare(&Terms::new(id, world.now()));
     let is_gone = |message: Message, id: &str, names: &[&str]| {
@@ -260,7 +260,7 @@ fn chunked_bodies_arrive_whole() {
 }
 
 #[test]
-fn http_1_0_clients_are_served_and_let_go() {
+fn http_1_0_clients_are_served_and_disconnected() {
     let world = World::new(&[]);
     let id = world.new_id();
     let message = Message::prepare(&Terms::new(&id, world.now())).without("connection").without("keep-alive");
@@ -315,7 +315,7 @@ fn pipelined_requests_are_answered_in_their_order() {
 /// Requests that are rejected at once have no effect, and their transfer continues. Other tests cover every rule; this
 /// one covers the way through all layers.
 #[test]
-fn refusals_leave_the_transfer_unharmed() {
+fn rejections_leave_the_transfer_unchanged() {
     let world = World::new(&[]);
     let id = world.new_id();
     arrives(&world, &id, Message::prepare(&Terms::new(&id, world.now())));

@@ -117,7 +117,7 @@ fn a_scheme_file_makes_a_hub_ready_and_is_idempotent() {
     assert_eq!(participants(), empty, "a plan changes nothing");
     let (ok, made) = apply(&world, &file, &[]);
     assert!(ok, "{made}");
-    assert_eq!(plan, made, "what was planned was made");
+    assert_eq!(plan, made, "the planned changes were made");
     let ready = participants();
     let (ok, again) = apply(&world, &file, &[]);
     assert!(ok && again.starts_with("= unchanged ") && again.lines().count() == 1, "{again}");
@@ -176,7 +176,7 @@ fn a_scheme_file_makes_a_hub_ready_and_is_idempotent() {
 }
 
 #[test]
-fn both_ports_tell_of_health() {
+fn both_ports_report_health() {
     let world = World::new(&[]);
     let parts = |body: &str| {
         let health: serde_json::Value = serde_json::from_str(body).unwrap();
@@ -210,7 +210,7 @@ fn both_ports_tell_of_health() {
 }
 
 #[test]
-fn the_level_of_the_log_is_checked() {
+fn invalid_log_level_is_rejected() {
     let world = World::bare(&[]);
     for level in ["debug", "info,upesi_delivery=trace", "off"] {
         let answer = world.admin("PUT", "/log-level", &format!(r#"{{"level":"{level}"}}"#));
@@ -316,7 +316,7 @@ fn metrics_are_an_exposition_with_the_names_that_dashboards_know() {
 
 /// The metric shows the cover that prepares are checked against, and no model takes cover from another account.
 #[test]
-fn cover_is_that_of_settlement_accounts() {
+fn cover_comes_from_settlement_accounts() {
     let world = World::new(&[]);
     transfer(&world, "greenbank", "bluewallet");
     let series = r#"upesi_position_cover{fsp="greenbank",currency="KES"}"#;
@@ -510,7 +510,7 @@ fn a_treasury_of_two_closes_settles_and_reconciles() {
 
 /// Lowered caps are part of the same approval, and the cover stays.
 #[test]
-fn caps_alone_are_lowered_by_two() {
+fn caps_alone_are_lowered_by_two_operators() {
     let mut world = World::new(&[]);
     world.trade();
     let desk = Desk::open(&mut world);

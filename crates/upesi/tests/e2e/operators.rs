@@ -184,7 +184,7 @@ impl Device {
         Self { key, step: 0 }
     }
 
-    /// Three codes are valid at any moment: those of the previous, the current and the next interval.
+    /// Three codes are valid at any moment: the codes of the previous, the current and the next interval.
     fn code(&mut self) -> String {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs() / 30;
         self.step = (self.step + 1).max(now - 1);
@@ -278,7 +278,7 @@ fn person(directory: &Path, admin: &str, iam: &str) -> (Vec<String>, String) {
 
 /// From the beginning to a login: only the file of the first token is named, and no approval is needed.
 #[test]
-fn three_commands_log_a_first_person_in() {
+fn three_commands_log_in_the_first_user() {
     const PASSWORD: &str = "kwa heri ya kuonana";
     let directory = tempfile::tempdir().unwrap();
     let (data, first) = (directory.path().join("data"), directory.path().join("first"));
@@ -311,7 +311,7 @@ fn three_commands_log_a_first_person_in() {
 
 #[test]
 #[expect(clippy::too_many_lines, reason = "one story of a hub and its operators")]
-fn tokens_are_nowhere_but_where_they_are_handed_out() {
+fn tokens_appear_only_where_they_are_handed_out() {
     let directory = tempfile::tempdir().unwrap();
     let data = directory.path().join("data");
     let at = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
@@ -464,7 +464,7 @@ fn break_glass_is_opened_on_the_machine() {
 
 /// After a restore, the trail has an entry about it, once.
 #[test]
-fn a_restore_is_in_the_trail() {
+fn restore_is_in_the_trail() {
     let directory = tempfile::tempdir().unwrap();
     let at = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
     let (data, backup, restored) = (at("data"), at("backup"), at("restored"));
@@ -505,7 +505,7 @@ fn get(hub: &Hub, path: &str, lines: &str) -> String {
 
 /// An unreachable provider does not prevent a start, and is reported. Its tokens also appear nowhere.
 #[test]
-fn a_provider_that_is_down_is_told_of() {
+fn unreachable_provider_is_reported() {
     let directory = tempfile::tempdir().unwrap();
     let data = directory.path().join("data");
     let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
@@ -540,7 +540,7 @@ fn private_key(file: &Path) {
 }
 
 #[test]
-fn the_trail_is_signed_and_verified() {
+fn trail_is_signed_and_verified() {
     let directory = tempfile::tempdir().unwrap();
     let at = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
     let (data, key, public, iam) = (at("data"), at("audit.key"), at("audit.pub"), at("iam"));
@@ -596,7 +596,7 @@ fn is_refused(data: &Path, setting: &str) {
 }
 
 #[test]
-fn a_key_that_is_at_hand_in_the_data_directory_is_refused() {
+fn key_in_the_data_directory_is_rejected() {
     let directory = tempfile::tempdir().unwrap();
     let key = directory.path().join("audit.key");
     private_key(&key);
@@ -605,8 +605,8 @@ fn a_key_that_is_at_hand_in_the_data_directory_is_refused() {
     is_refused(directory.path(), &format!("admin.people_key_file={}", made.key_file.display()));
 }
 
-/// With the data directory alone, for example from a stolen backup, nobody can try passwords without the key outside
-/// it.
+/// The data directory alone, for example from a stolen backup, is not sufficient to try passwords: the key outside it
+/// is needed.
 #[test]
 fn second_factors_are_sealed_under_a_key_outside_the_data() {
     const PASSWORD: &str = "kwa heri ya kuonana";

@@ -54,7 +54,7 @@ fn expect_error(world: &World, family: &str, code: &str, text: &str) {
 }
 
 #[test]
-fn what_oracles_are_asked_and_what_they_say() {
+fn oracle_dialogues() {
     // The check would query the owner before each change. It has its own test.
     let unchecked = ("lookup.external_ownership_check", "false");
     hold(&mut world(&[NEVER_PAUSES, unchecked]), include_str!("dialogues/oracles.txt"));
@@ -62,7 +62,7 @@ fn what_oracles_are_asked_and_what_they_say() {
 
 /// Whatever an oracle does, the payer receives an answer, for lookups of both kinds.
 #[test]
-fn failures_of_an_oracle() {
+fn oracle_failures_are_answered_with_errors() {
     let mut world =
         world(&[NEVER_PAUSES, ("oracles.deadline_ms", "1000"), ("oracles.connect_timeout_ms", "1000")]);
     let unreachable = "Destination communication error - The oracle cannot be reached";
@@ -122,7 +122,7 @@ fn raw_oracle(answers: Vec<(Vec<u8>, bool)>) -> String {
 }
 
 #[test]
-fn an_oracle_that_stops_in_the_midst_of_its_answer() {
+fn truncated_answer_of_an_oracle_is_an_error() {
     let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n";
     let unreachable = "Destination communication error - The oracle cannot be reached";
     let not_understood = "Destination communication error - The oracle's answer is not understood";
@@ -154,7 +154,7 @@ fn an_oracle_that_stops_in_the_midst_of_its_answer() {
 
 /// The hub sends it no queries for a while. Then a single query probes it.
 #[test]
-fn an_oracle_that_fails_repeatedly_is_left_alone() {
+fn failing_oracle_is_paused() {
     let mut world = world(&[
         ("oracles.breaker_threshold", "3"),
         ("oracles.breaker_pause_min_ms", "50"),
@@ -177,7 +177,7 @@ fn an_oracle_that_fails_repeatedly_is_left_alone() {
 
 /// An oracle that never answers uses its whole limit. Further lookups fail at once, and transfers are not affected.
 #[test]
-fn a_slow_oracle_slows_nobody_else() {
+fn slow_oracle_does_not_delay_others() {
     let world = world(&[
         ("oracles.in_flight_max", "4"),
         ("relay.sender_share_percent", "100"),
@@ -213,7 +213,7 @@ fn a_slow_oracle_slows_nobody_else() {
 }
 
 #[test]
-fn answers_are_kept_where_that_is_configured() {
+fn answers_are_cached_if_configured() {
     let world = world(&[("oracles.cache_ttl_ms", "600000")]);
     let number = world.new_number();
     let about = format!("MSISDN/{number}");
@@ -243,12 +243,12 @@ fn answers_are_kept_where_that_is_configured() {
 }
 
 #[test]
-fn a_stale_party_is_removed_where_that_is_configured() {
+fn stale_party_is_removed_if_configured() {
     let mut world = world(&[("lookup.remove_stale_parties", "true")]);
     hold(
         &mut world,
         r#"
-        dialogue The oracle names a DFSP that is none any more
+        dialogue The oracle names a DFSP that no longer exists
           oracle answers 200 {"partyList":[{"fspId":"gone"},{"fspId":"bluewallet"}]}
           greenbank GET /parties/MSISDN/<n>
           → oracle GET /participants/MSISDN/<n>
@@ -262,12 +262,12 @@ fn a_stale_party_is_removed_where_that_is_configured() {
 }
 
 #[test]
-fn an_oracles_parties_belong_to_their_dfsps() {
+fn parties_of_an_oracle_belong_to_their_dfsps() {
     let mut world = world(&[]);
     hold(
         &mut world,
         r#"
-        dialogue Only the owner changes it
+        dialogue Only the owner may change a party
           oracle answers 200 {"partyList":[{"fspId":"bluewallet"}]}
           redmoney PUT /participants/MSISDN/<n> {"fspId":"redmoney"}
           → oracle GET /participants/MSISDN/<n>
@@ -277,7 +277,7 @@ fn an_oracles_parties_belong_to_their_dfsps() {
           → oracle PUT /participants/MSISDN/<n> {"fspId":"bluewallet","currency":"KES"}
           → bluewallet PUT {"currency":"KES","partyList":[{"fspId":"bluewallet","partyIdType":"MSISDN","partyIdentifier":"<n>"}]}
 
-        dialogue Only the owner removes it
+        dialogue Only the owner may remove a party
           oracle answers 200 {"partyList":[{"fspId":"bluewallet"}]}
           redmoney DELETE /participants/MSISDN/<n>
           → oracle GET /participants/MSISDN/<n>

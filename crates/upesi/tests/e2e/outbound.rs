@@ -14,7 +14,7 @@ fn guarded() -> World {
 }
 
 #[test]
-fn addresses_that_are_not_public_are_refused_when_they_are_registered() {
+fn registration_of_private_addresses_is_rejected() {
     let world = guarded();
     for (url, demand) in [
         ("http://127.0.0.2:4000", "public host"),
@@ -57,7 +57,7 @@ fn callbacks_do_not_reach_the_hubs_own_ports() {
 }
 
 #[test]
-fn strangers_see_of_the_hub_whether_it_serves() {
+fn unauthenticated_clients_see_only_whether_the_hub_serves() {
     let open = World::bare(&[]);
     let closed = World::bare(&[("fspiop.diagnostics", "false")]);
     assert!(get(&open, "GET /health").body.contains("versionNumber"));
@@ -78,7 +78,7 @@ fn strangers_see_of_the_hub_whether_it_serves() {
 }
 
 #[test]
-fn dfsps_with_a_list_call_from_its_networks() {
+fn dfsps_with_networks_may_call_only_from_these() {
     // Tests call from 127.0.0.1.
     let mut world = World::new(&[
         ("dfsp.greenbank.networks", "127.0.0.0/30"),
@@ -107,7 +107,7 @@ fn dfsps_with_a_list_call_from_its_networks() {
 }
 
 #[test]
-fn behind_a_balancer_lists_mean_the_address_that_it_tells() {
+fn networks_apply_to_the_address_in_the_proxy_header() {
     let settings = [
         ("dfsp.greenbank.networks", "192.0.2.0/24, 2001:db8:7::/48"),
         ("fspiop.proxy_protocol_from", "127.0.0.0/8"),
@@ -142,7 +142,7 @@ fn behind_a_balancer_lists_mean_the_address_that_it_tells() {
     world.stop_and_audit();
 }
 
-// Clients that are served when connections are scarce, and names by which operators call.
+// Clients that are served when connections are scarce, and host names that operators may use.
 
 /// An exchange that assigns a connection to a participant.
 fn pay(world: &World, client: &mut Client) {
@@ -155,7 +155,7 @@ fn ask(client: &mut Client, line: &str) -> u16 {
 }
 
 #[test]
-fn those_who_carried_a_payment_stay_where_a_crowd_comes() {
+fn connections_of_participants_survive_many_new_ones() {
     let world = World::new(&[("fspiop.connections_max", "12")]);
     let connect = || Client::connect(world.fspiop());
     let mut payers = [connect(), connect(), connect()];
@@ -183,7 +183,7 @@ fn those_who_carried_a_payment_stay_where_a_crowd_comes() {
 }
 
 #[test]
-fn the_admin_port_answers_to_hosts_that_are_allowed() {
+fn admin_port_answers_only_allowed_hosts() {
     let world = World::bare(&[("admin.allowed_hosts", "ops.example, 192.0.2.7")]);
     for (host, status) in [
         ("localhost", 200),

@@ -201,7 +201,7 @@ fn converting_world() -> World {
 }
 
 #[test]
-fn conversions_through_a_proxy_message_by_message() {
+fn fx_transfers_through_a_proxy_message_by_message() {
     let mut world = converting_world();
     hold(&mut world, part(include_str!("dialogues/conversions.txt"), "proxied conversions"));
     // greenbank paid 130 KES twice. bluewallet received 1 USD each time: first by its payer's conversion, then by its
@@ -216,7 +216,7 @@ fn conversions_through_a_proxy_message_by_message() {
 
 /// `GET /lanes` and the metrics show which DFSP is slow, and whose requests fail.
 #[test]
-fn the_slow_and_the_failing_dfsp_are_seen() {
+fn slow_and_failing_dfsps_are_visible() {
     const DELAY_MS: u32 = 1_000;
     let scene = scene(&[]);
     register(&scene);

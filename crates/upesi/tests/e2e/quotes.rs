@@ -13,12 +13,12 @@ fn world(settings: &[(&str, &str)]) -> World {
 }
 
 #[test]
-fn quotes_are_passed_on() {
+fn quote_dialogues() {
     hold(&mut world(&[]), part(include_str!("dialogues/quotes.txt"), "quotes"));
 }
 
 #[test]
-fn what_cannot_be_delivered_is_told_to_its_sender() {
+fn undeliverable_quotes_are_reported_to_the_sender() {
     let mut world = world(&[
         NEVER_PAUSES,
         ("callbacks.request_timeout_ms", "1500"),
@@ -29,13 +29,13 @@ fn what_cannot_be_delivered_is_told_to_its_sender() {
 }
 
 #[test]
-fn expired_quotes_are_refused_where_the_scheme_says_so() {
+fn expired_quotes_are_rejected_if_configured() {
     for persist in ["false", "true"] {
         let mut world = world(&[("quotes.refuse_expired", "true"), ("quotes.persist", persist)]);
         hold(
             &mut world,
             r#"
-            dialogue Too late
+            dialogue Expired requests
               greenbank POST /quotes to=bluewallet <quote> <soon>→<past>
               → greenbank ERROR 3302 Quote expired
               greenbank POST /bulkQuotes to=bluewallet <bulk> <soon>→<past>
@@ -43,7 +43,7 @@ fn expired_quotes_are_refused_where_the_scheme_says_so() {
               greenbank POST /fxQuotes to=bluewallet <fx> <soon>→<past>
               → greenbank ERROR 3302 Quote expired
 
-            dialogue In time, and the answer too late
+            dialogue A request in time, and an answer after the expiration
               greenbank POST /quotes to=bluewallet <quote>
               → bluewallet POST sent
               later 61 s
@@ -52,7 +52,7 @@ fn expired_quotes_are_refused_where_the_scheme_says_so() {
               bluewallet PUT /quotes/<id>/error to=greenbank {"errorInformation":{"errorCode":"5103","errorDescription":"x"}}
               → greenbank PUT sent
 
-            dialogue Without an expiration there is none
+            dialogue A quote without an expiration never expires
               greenbank POST /quotes to=bluewallet <quote> ,"expiration":"<soon>"→
               → bluewallet POST sent
               bluewallet PUT /quotes/<id> to=greenbank <terms>
@@ -63,11 +63,11 @@ fn expired_quotes_are_refused_where_the_scheme_says_so() {
 }
 
 #[test]
-fn nothing_is_remembered_where_the_check_is_off() {
+fn duplicates_are_forwarded_if_the_check_is_off() {
     hold(
         &mut world(&[("quotes.duplicate_entries", "0")]),
         r#"
-        dialogue Changed and passed on
+        dialogue A modified quote under the same id is forwarded
           greenbank POST /quotes to=bluewallet <quote>
           → bluewallet POST sent
           greenbank POST /quotes to=bluewallet <quote> "10"→"11"
@@ -78,11 +78,11 @@ fn nothing_is_remembered_where_the_check_is_off() {
 
 /// The oldest entry is replaced.
 #[test]
-fn the_duplicate_check_remembers_so_many_and_no_more() {
+fn duplicate_check_remembers_a_limited_number() {
     hold(
         &mut world(&[("quotes.duplicate_entries", "2")]),
         r#"
-        dialogue Two are remembered
+        dialogue Two ids are remembered
           greenbank POST /quotes to=bluewallet <quote>
           → bluewallet POST sent
           greenbank POST /quotes to=bluewallet <quote> <id>→<id2>
@@ -97,14 +97,14 @@ fn the_duplicate_check_remembers_so_many_and_no_more() {
     );
 }
 
-/// They are durable: a restart loses nothing.
+/// Stored quotes are durable: a restart loses nothing.
 #[test]
-fn quotes_are_kept_over_a_restart() {
+fn stored_quotes_survive_a_restart() {
     let mut world = world(&[("quotes.persist", "true")]);
     hold(
         &mut world,
         r#"
-        dialogue Kept
+        dialogue A quote and its answer
           greenbank POST /quotes to=bluewallet <quote>
           → bluewallet POST sent
           hub restarts
@@ -120,7 +120,7 @@ fn quotes_are_kept_over_a_restart() {
           bluewallet PUT /quotes/<id> to=greenbank <terms>
           → greenbank PUT sent
 
-        dialogue Bulk and conversion
+        dialogue A bulk quote and an FX quote
           greenbank POST /bulkQuotes to=bluewallet <bulk>
           → bluewallet POST sent
           greenbank POST /fxQuotes to=bluewallet <fx>
@@ -137,11 +137,11 @@ fn quotes_are_kept_over_a_restart() {
 
 /// If quotes are not stored, a restart loses them. They are forwarded in the same way.
 #[test]
-fn quotes_are_forgotten_by_a_restart_where_they_are_not_kept() {
+fn quotes_without_storage_are_lost_by_a_restart() {
     hold(
         &mut world(&[]),
         r#"
-        dialogue Forgotten
+        dialogue A modified quote after a restart is forwarded
           greenbank POST /quotes to=bluewallet <quote>
           → bluewallet POST sent
           hub restarts
@@ -166,20 +166,20 @@ const RULES: &str = r#"[
                  "params": { "rerouteToFsp": "redmoney", "additionalHeaders": { "x-intercepted": "yes" } } } } ]"#;
 
 #[test]
-fn rules_refuse_and_reroute() {
+fn rules_reject_and_reroute_quotes() {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), RULES).unwrap();
     let mut world = world(&[("quotes.rules_file", file.path().to_str().unwrap())]);
     hold(
         &mut world,
         r#"
-        dialogue Too much
+        dialogue A quote above the limit of a rule
           greenbank POST /quotes to=bluewallet <quote> "10"→"1000.01"
           → greenbank ERROR 4200 Payer limit error - above the limit of the scheme
           greenbank POST /quotes to=bluewallet <quote> "10"→"1000"
           → bluewallet POST sent
 
-        dialogue Rerouted, with a header of the rule
+        dialogue A rerouted quote, with the header of the rule
           greenbank POST /quotes to=bluewallet <quote> "KES","amount"→"USD","amount"
           → redmoney POST sent +x-intercepted:yes
           redmoney PUT /quotes/<id> to=greenbank <terms>
@@ -191,13 +191,13 @@ fn rules_refuse_and_reroute() {
 // Transaction requests and authorizations are only forwarded. Also the exchanges on the pages of all resources.
 
 #[test]
-fn requests_and_authorizations_are_passed_on() {
+fn transaction_request_and_authorization_dialogues() {
     hold(&mut World::with_lookups(&[]), part(include_str!("dialogues/quotes.txt"), "requests"));
 }
 
 /// Commands on the pages of `docs/resources` have the output that the pages show.
 #[test]
-fn the_exchanges_of_the_pages_hold() {
+fn exchanges_of_the_pages_match_the_hub() {
     let mut world = World::with_lookups(&[]);
     world.join("fxmaker");
     world.set_all_endpoints("fxmaker", &world.dfsp("fxmaker").base_url());

@@ -36,7 +36,7 @@ fn pays(world: &World, payee: &str) {
 }
 
 #[test]
-fn a_hanging_dfsp_holds_up_its_own_messages_only() {
+fn hanging_dfsp_delays_only_its_own_messages() {
     let world = World::with_lookups(&[
         NEVER_PAUSES,
         ("relay.concurrency_max", "2"),
@@ -67,7 +67,7 @@ fn a_hanging_dfsp_holds_up_its_own_messages_only() {
 }
 
 #[test]
-fn when_too_much_is_under_way_the_next_is_refused_and_taken_later() {
+fn relay_at_its_limit_rejects_and_recovers() {
     let world = World::with_lookups(&[
         NEVER_PAUSES,
         ("relay.in_flight_max", "3"),
@@ -123,7 +123,7 @@ fn when_too_much_is_under_way_the_next_is_refused_and_taken_later() {
 }
 
 #[test]
-fn lookups_that_wait_are_bounded() {
+fn waiting_lookups_are_limited() {
     let all = ("relay.sender_share_percent", "100");
     let world = World::with_lookups(&[("lookup.pending_max", "2"), all]);
     let [first, _] = [ask(&world, "bluewallet"), ask(&world, "bluewallet")];
@@ -148,7 +148,7 @@ fn lookups_that_wait_are_bounded() {
 /// The hub answers for a DFSP that does not. An answer in time, from any DFSP, ends the lookup. A late answer is
 /// forwarded.
 #[test]
-fn a_lookup_that_nobody_answers_is_answered_by_the_hub() {
+fn unanswered_lookup_is_answered_by_the_hub() {
     let mut world = World::with_lookups(&[
         ("lookup.deadline_ms", "2000"),
         ("oracles.deadline_ms", "500"),
@@ -182,7 +182,7 @@ fn a_lookup_that_nobody_answers_is_answered_by_the_hub() {
 
 /// If the error callback also cannot be delivered, only operators can see the failure.
 #[test]
-fn what_nobody_can_be_told_is_counted() {
+fn undeliverable_errors_are_counted() {
     let mut world = World::with_lookups(&[NEVER_PAUSES, ("relay.unasked_answers", "true")]);
     for name in ["greenbank", "bluewallet"] {
         world.dfsp_mut(name).die();
@@ -217,7 +217,7 @@ fn what_nobody_can_be_told_is_counted() {
 
 /// Requests in flight are forwarded before a hub stops.
 #[test]
-fn a_stop_waits_for_what_is_passed_on() {
+fn stop_waits_for_requests_that_are_being_forwarded() {
     let mut world = World::with_lookups(&[]);
     let mut client = Client::connect(world.fspiop());
     let mut abouts = Vec::new();
@@ -260,9 +260,9 @@ const QUOTES: u64 = 60;
 const ALONE: &str = "UPESI_RELAYS_ALONE";
 
 #[test]
-fn very_large_quotes_to_a_silent_dfsp_take_little_memory_and_hold_up_nobody() {
+fn large_quotes_to_a_silent_dfsp_use_little_memory() {
     if std::env::var_os(ALONE).is_none() {
-        let name = "relays::very_large_quotes_to_a_silent_dfsp_take_little_memory_and_hold_up_nobody";
+        let name = "relays::large_quotes_to_a_silent_dfsp_use_little_memory";
         let mut command = std::process::Command::new(std::env::current_exe().unwrap());
         let ended = command.args(["--exact", name, "--nocapture"]).env(ALONE, "1").output().unwrap();
         let said = String::from_utf8_lossy(&ended.stdout);
@@ -274,7 +274,7 @@ fn very_large_quotes_to_a_silent_dfsp_take_little_memory_and_hold_up_nobody() {
         ("callbacks.request_timeout_ms", "600000"),
         ("admission.bytes_per_dfsp", "0"),
     ]);
-    // It accepts connections and reads nothing.
+    // This DFSP accepts connections and reads nothing.
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     world.set_endpoint("bluewallet", "QUOTES", &format!("http://{}", silent.local_addr().unwrap()));
     let filler = " ".repeat(4_900_000);
@@ -329,7 +329,7 @@ fn chatty() -> std::net::SocketAddr {
 }
 
 #[test]
-fn a_dfsp_that_never_stops_saying_continue_holds_up_nobody_and_is_named() {
+fn dfsp_with_endless_100_continue_delays_no_other() {
     let world = World::with_lookups(&[NEVER_PAUSES, ("callbacks.request_timeout_ms", "600000")]);
     let url = format!("http://{}", chatty());
     world.set_endpoint("bluewallet", "QUOTES", &url);
@@ -372,7 +372,7 @@ fn lookup(number: &str, source: &str) -> Message {
 }
 
 #[test]
-fn whoever_guesses_numbers_is_refused_and_others_go_on() {
+fn guessed_lookups_are_rejected_and_others_continue() {
     let mut world = World::with_lookups(&[
         ("admission.lookup_misses_per_dfsp", "1"),
         ("dfsp.bluewallet.lookup_misses_per_s", "0"),
@@ -395,7 +395,7 @@ fn whoever_guesses_numbers_is_refused_and_others_go_on() {
 }
 
 #[test]
-fn wrong_signatures_block_their_sender_and_change_nothing() {
+fn wrong_signatures_block_only_their_sender() {
     const WRONG: usize = 120;
     let keys = tempfile::TempDir::new().unwrap();
     for name in ["greenbank", "bluewallet"] {

@@ -33,7 +33,7 @@ fn transfer(world: &World, is_committed: bool) -> Past {
     };
     world.deliver(end.clone());
     for name in ["greenbank", "bluewallet"] {
-        assert_eq!(world.dfsp(name).next(&id).method, "PUT", "{name} is told of the end");
+        assert_eq!(world.dfsp(name).next(&id).method, "PUT", "{name} is notified of the end");
     }
     Past { id, prepare, end }
 }
@@ -93,7 +93,7 @@ fn exported(directory: &Path) -> Vec<BTreeMap<String, String>> {
 }
 
 #[test]
-fn old_transfers_leave_a_serving_hub_and_nothing_else_changes() {
+fn old_transfers_are_removed_while_the_hub_serves() {
     let elsewhere = tempfile::TempDir::new().unwrap();
     let export_dir = elsewhere.path().join("export");
     let mut world = World::new(&[
@@ -132,7 +132,7 @@ fn old_transfers_leave_a_serving_hub_and_nothing_else_changes() {
     assert_eq!(exported(&export_dir), [states(&old)], "all that left, and nothing else");
     check_afterwards(&world, &old, &recent, &meanwhile);
     world.deliver(Message::fulfil(&lasting, "COMMITTED"));
-    assert_eq!(heard(&world, "greenbank", &lasting), "COMMITTED", "what is reserved never leaves");
+    assert_eq!(heard(&world, "greenbank", &lasting), "COMMITTED", "a reserved transfer is never removed");
 
     let (copy, restored) = (elsewhere.path().join("backup"), elsewhere.path().join("restored"));
     backup(&BackupArguments { data: world.data().to_owned(), to: copy.clone(), json: false }).unwrap();
@@ -222,7 +222,7 @@ fn is_committed(world: &World, id: &str) {
 }
 
 #[test]
-fn old_segments_are_moved_away_and_the_hub_goes_on() {
+fn trimmed_segments_are_moved_and_the_hub_continues() {
     let mut world = start();
     let mut amounts = (1..=60).map(|number| number * 7 % 11 + 1);
     let paid: Vec<_> = amounts.by_ref().take(40).map(|amount| (pay(&world, amount), amount)).collect();
@@ -268,7 +268,7 @@ fn old_segments_are_moved_away_and_the_hub_goes_on() {
 }
 
 #[test]
-fn what_an_undelivered_callback_or_a_reservation_needs_stays() {
+fn trim_retains_data_of_callbacks_and_reservations() {
     let mut world = start();
     for amount in (1..=20).chain(1..=20) {
         pay(&world, amount);

@@ -26,7 +26,7 @@ fn status(world: &World, caller: &Caller) -> u16 {
 }
 
 #[test]
-fn a_certificate_is_replaced_with_an_overlap() {
+fn certificate_is_replaced_with_an_overlap() {
     let mut pki = Pki::new();
     let mut world = pki.world(&["greenbank", "bluewallet"], &[]);
     let blue = pki.caller(Some("bluewallet"), world.fspiop());
@@ -77,7 +77,7 @@ fn a_certificate_is_replaced_with_an_overlap() {
 
 /// Works without force when the hub has seen only the new certificate. Bindings that are not of a certificate stay.
 #[test]
-fn earlier_bindings_are_removed_once_the_new_certificate_alone_was_seen() {
+fn earlier_bindings_are_removed_after_the_changeover() {
     let mut pki = Pki::new();
     let mut world = pki.world(&["greenbank", "bluewallet"], &[]);
     world.bind("greenbank", "san-dns:green.example");
@@ -102,7 +102,7 @@ fn earlier_bindings_are_removed_once_the_new_certificate_alone_was_seen() {
 }
 
 #[test]
-fn a_signing_key_is_replaced_with_an_overlap() {
+fn signing_key_is_replaced_with_an_overlap() {
     let mut world = World::new(&[]);
     let directory = tempfile::tempdir().unwrap();
     let [first, second] =

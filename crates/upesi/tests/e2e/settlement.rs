@@ -74,7 +74,7 @@ fn states(shown: &Value) -> (String, Vec<String>) {
 }
 
 #[test]
-fn a_day_is_closed_and_settled_step_by_step() {
+fn window_is_closed_and_settled_step_by_step() {
     let mut world = World::new(&[]);
     let opened = settlement(&world, &["show"]);
     assert_eq!(without_instants(&opened), "window 1  OPEN since TIME\n");
@@ -118,7 +118,7 @@ fn a_day_is_closed_and_settled_step_by_step() {
     assert_eq!(positions(&world), ["32.25", "0", "0"]);
     assert_eq!(advance(&["--to", "settled", "--reference", "bank-2"]), all("SETTLED"));
     assert_eq!(positions(&world), no_positions());
-    // It has already reached this state.
+    // All accounts have already reached this state.
     assert_eq!(advance(&["--to", "committed"]), all("SETTLED"));
 
     let shown = settlement_json(&world, &["show", "--window", "1"]);
@@ -137,7 +137,7 @@ fn a_day_is_closed_and_settled_step_by_step() {
 }
 
 #[test]
-fn an_aborted_settlement_can_be_made_again() {
+fn aborted_settlement_can_be_created_again() {
     let mut world = World::new(&[]);
     world.trade();
     settlement(&world, &["close", "--reason", "end of day"]);
@@ -161,17 +161,17 @@ fn an_aborted_settlement_can_be_made_again() {
 }
 
 #[test]
-fn wrong_numbers_and_names_are_refused() {
+fn wrong_numbers_and_names_are_rejected() {
     let world = World::new(&[]);
     world.trade();
     settlement(&world, &["run", "day-1", "--to", "recorded"]);
     for (arguments, expected) in [
-        (&["show", "7"][..], "there is no settlement 7"),
+        (&["show", "7"][..], "settlement 7 does not exist"),
         (&["show", "--window", "7"], "Window 7 does not exist"),
         (&["close", "7", "--reason", "x"], "Window 7 does not exist"),
-        (&["abort", "7", "--reason", "x"], "there is no settlement 7"),
+        (&["abort", "7", "--reason", "x"], "settlement 7 does not exist"),
         (&["create", "NOSUCH", "--window", "1", "--reason", "x"], "Settlement model not found: NOSUCH"),
-        (&["advance", "1", "--dfsp", "nobody", "--reason", "x"], "there is no participant nobody"),
+        (&["advance", "1", "--dfsp", "absentbank", "--reason", "x"], "participant absentbank does not exist"),
         (&["run", "day-2", "--window", "2"], "window 2 is open: close it first"),
     ] {
         let (code, error) = failure(&world, arguments);
@@ -186,14 +186,14 @@ fn wrong_numbers_and_names_are_refused() {
     ] {
         assert_eq!(failure(&world, arguments).0, 64, "{arguments:?}");
     }
-    // There is no hub.
+    // No hub listens at this address.
     let silent = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let output = settlement_at(&format!("http://{silent}"), &["show"]);
     assert_eq!(output.status.code(), Some(69), "{}", text(&output.stderr));
 }
 
 #[test]
-fn a_job_does_nothing_twice() {
+fn repeated_job_does_nothing_twice() {
     let mut world = World::new(&[]);
     let empty = settlement_json(&world, &["run", "day-1"]);
     assert_eq!((&empty["windows"][0]["state"], &empty["settlements"]), (&json!("OPEN"), &json!([])));
@@ -224,7 +224,7 @@ fn a_job_does_nothing_twice() {
 }
 
 #[test]
-fn a_job_shows_its_window_and_stops_where_the_bank_has_to_act() {
+fn job_shows_its_window_and_stops_for_the_bank() {
     let mut world = World::new(&[]);
     world.trade();
     let run = |arguments: &[&str]| {
@@ -254,12 +254,12 @@ fn a_job_shows_its_window_and_stops_where_the_bank_has_to_act() {
 }
 
 #[test]
-fn a_name_of_another_day_must_be_confirmed() {
+fn job_name_with_another_day_must_be_confirmed() {
     let mut world = World::new(&[]);
     world.trade();
     let (code, told) = failure(&world, &["run", "2026-01-23"]);
     let told = without_instants(&told);
-    let expected = "upesi: 2026-01-23 contains another day than that of window 1, which opened at TIME; nothing was changed: use --yes to settle it under this name\n";
+    let expected = "upesi: 2026-01-23 contains another day than window 1, which opened at TIME; nothing was changed: use --yes to settle it under this name\n";
     assert!(code == 1 && told.ends_with(expected), "{code} {told}");
     assert!(told.contains("2026-01-23 closes window 1"), "{told}");
     // At a terminal the command asks.
@@ -297,7 +297,7 @@ fn a_name_of_another_day_must_be_confirmed() {
 }
 
 #[test]
-fn an_empty_window_hides_no_other_that_is_not_settled() {
+fn empty_window_does_not_hide_unsettled_ones() {
     let mut world = World::new(&[]);
     world.trade();
     settlement(&world, &["close", "--reason", "by hand"]);
@@ -322,7 +322,7 @@ fn an_empty_window_hides_no_other_that_is_not_settled() {
 }
 
 #[test]
-fn a_job_settles_each_currency_by_its_model() {
+fn job_settles_each_currency_by_its_model() {
     let mut world = World::new(&[]);
     for name in ["greenbank", "redmoney"] {
         open_in_tzs(&world, name);
@@ -434,7 +434,7 @@ fn read_request(stream: &mut TcpStream) -> Option<Vec<u8>> {
 
 /// Whichever request or answer of a job is lost, the next call completes the job, and money has moved once.
 #[test]
-fn a_job_continues_wherever_it_was_cut() {
+fn interrupted_job_continues_anywhere() {
     let mut world = World::new(&[]);
     let hub = world.hub().admin_address();
     let mut jobs = 0;
@@ -470,7 +470,7 @@ fn a_job_continues_wherever_it_was_cut() {
 }
 
 #[test]
-fn metrics_show_what_is_open_and_what_waits() {
+fn metrics_show_open_and_unsettled_windows() {
     let world = World::new(&[]);
     let hour_ms = 3_600_000;
     let count = |series: &str, count: u64| world.until(&count, || world.metric(series));
@@ -517,7 +517,7 @@ fn report(world: &World, arguments: &[&str]) -> Vec<String> {
 }
 
 #[test]
-fn reports_are_the_sums_of_the_windows() {
+fn reports_equal_the_sums_of_the_windows() {
     let mut world = World::new(&[]);
     world.trade();
     world.pay("bluewallet", "greenbank", "1000.25", "KES");
@@ -595,14 +595,14 @@ fn reports_go_to_files(world: &World) {
     assert!(code == 65 && error.contains("row 7: the balance is empty"), "{code} {error}");
     assert_eq!(failure(world, &["report", "1", "--out", directory.path().to_str().unwrap()]).0, 73);
     assert_eq!(failure(world, &["report", "1", "--kind", "dfsp"]).0, 64);
-    let (code, error) = failure(world, &["report", "1", "--kind", "dfsp", "--dfsp", "nobody"]);
-    assert!(code == 1 && error.contains("nobody has no account in it"), "{code} {error}");
+    let (code, error) = failure(world, &["report", "1", "--kind", "dfsp", "--dfsp", "absentbank"]);
+    assert!(code == 1 && error.contains("absentbank has no account in it"), "{code} {error}");
     assert_eq!(failure(world, &["report", "2"]).0, 1);
 }
 
 /// A hub whose pairs do not match the nets of its settlement.
 #[test]
-fn a_report_of_wrong_sums_is_refused() {
+fn report_of_wrong_sums_is_rejected() {
     let world = World::new(&[]);
     world.trade();
     settlement(&world, &["run", "day-1"]);
@@ -629,7 +629,7 @@ fn a_report_of_wrong_sums_is_refused() {
 const SINCE: usize = 1_001;
 
 #[test]
-fn a_job_is_found_however_many_settlements_came_after_it() {
+fn job_is_found_among_many_later_settlements() {
     let mut world = World::new(&[]);
     world.trade();
     let done = settlement_json(&world, &["run", "day-1", "--to", "settled"]);
@@ -655,7 +655,7 @@ fn a_job_is_found_however_many_settlements_came_after_it() {
 
 /// A job closes its window. Before it continues, an operator settles a part of the window by hand.
 #[test]
-fn a_window_that_others_began_to_settle_is_still_the_jobs() {
+fn window_partly_settled_by_hand_still_belongs_to_the_job() {
     let mut world = World::new(&[]);
     for name in ["greenbank", "redmoney"] {
         open_in_tzs(&world, name);

@@ -102,7 +102,7 @@ fn messages(world: &World) -> Vec<Message> {
 }
 
 #[test]
-fn nothing_that_is_not_its_senders_changes_anything() {
+fn message_not_signed_by_its_sender_changes_nothing() {
     let keys = Keys::new();
     keys.make("redmoney");
     let mut world = keys.world(&[("jws.mode", "enforce")]);
@@ -169,7 +169,7 @@ fn registrations_and_answers_to_lookups_must_be_recent() {
 /// Mojaloop's library does not sign `DELETE`, and may leave `Date` unsigned. The hub accepts both only on a connection
 /// whose certificate proves the sender.
 #[test]
-fn what_mojaloops_library_leaves_unsigned_passes_if_a_certificate_proves_the_sender() {
+fn unsigned_parts_of_mojaloops_library_need_a_certificate() {
     let keys = Keys::new();
     let public = keys.path("public").display().to_string();
     // The answer to a lookup is signed for it; no lookup was made here.
@@ -205,7 +205,7 @@ fn what_mojaloops_library_leaves_unsigned_passes_if_a_certificate_proves_the_sen
 }
 
 #[test]
-fn who_is_only_warned_pays_on_and_is_counted() {
+fn unsigned_messages_in_warn_mode_are_accepted_and_counted() {
     let keys = Keys::new();
     let mut world = keys.world(&[
         ("jws.mode", "enforce"),
@@ -227,7 +227,7 @@ fn who_is_only_warned_pays_on_and_is_counted() {
 }
 
 #[test]
-fn keys_are_read_again_and_unusable_ones_change_nothing() {
+fn key_files_are_reloaded_and_unusable_ones_change_nothing() {
     let keys = Keys::new();
     let mut world = keys.world(&[("jws.mode", "enforce")]);
     pay(&world, &keys, "10");
@@ -275,7 +275,7 @@ fn hub_keys(world: &World, files: &[(&str, PathBuf)]) -> Vec<(String, String)> {
 }
 
 #[test]
-fn the_hubs_key_is_replaced_after_the_next_one_was_shown() {
+fn key_of_the_hub_is_replaced_after_the_next_one_was_shown() {
     let keys = Keys::new();
     let next = keys.path("next.key");
     let mut world = keys.world(&[("jws.next_key_file", next.to_str().unwrap())]);
@@ -298,7 +298,7 @@ fn the_hubs_key_is_replaced_after_the_next_one_was_shown() {
         let seen = world.dfsp("greenbank").next(&id);
         assert_eq!(is_genuine(&seen, &KeyRing::load(&ring, false).unwrap()), Ok(()), "by {name}");
     };
-    // A missing file means that there is no next key.
+    // Without the file, the hub has no next key.
     shown(&[("current", "first")]);
     fs::rename(keys.path("made").join("second.key"), &next).unwrap();
     shown(&[("next", "second"), ("current", "first")]);
@@ -324,7 +324,7 @@ fn the_hubs_key_is_replaced_after_the_next_one_was_shown() {
 }
 
 #[test]
-fn an_unusable_key_file_stops_its_dfsp_only_and_the_hubs_own_key_stops_the_hub() {
+fn unusable_key_file_stops_only_its_dfsp_or_the_hub() {
     let keys = Keys::new();
     fs::write(keys.path("public").join("bluewallet.pem"), "nonsense").unwrap();
     let mut world = keys.world(&[("jws.mode", "enforce")]);
@@ -400,7 +400,7 @@ fn listed(world: &World, keys: &Keys, names: &[&str]) -> Vec<String> {
 }
 
 #[test]
-fn keys_overlap_until_their_time_whichever_source_they_have() {
+fn keys_of_both_sources_overlap_until_their_end() {
     let keys = Keys::new();
     for name in ["second", "third"] {
         keys.make(name);
@@ -446,7 +446,7 @@ fn keys_overlap_until_their_time_whichever_source_they_have() {
 }
 
 #[test]
-fn what_is_no_key_of_the_participant_is_refused() {
+fn key_of_another_participant_or_form_is_rejected() {
     let keys = Keys::new();
     keys.make("second");
     // Without any files.
@@ -476,7 +476,7 @@ fn what_is_no_key_of_the_participant_is_refused() {
     world.operate("POST", PATH, &body);
     is_taken(&world, &keys, "second");
     let other = "/participants/bluewallet/signatureKeys";
-    refused(&world, other, &pem(&keys, "second"), "3000", "Participant 'greenbank' signs by this key");
+    refused(&world, other, &pem(&keys, "second"), "3000", "Participant 'greenbank' has this signing key");
     let unknown = world.admin("DELETE", &format!("{PATH}/{}", digest(&keys, "greenbank")), "");
     assert_eq!(unknown.error_code(), Some("3200"), "{unknown:?}");
     // A key in a file belongs to that participant.
@@ -517,7 +517,7 @@ fn operator(world: &World, admin: &str, name: &str, roles: &[&str]) -> String {
 }
 
 #[test]
-fn two_people_add_a_key_and_one_revokes_it_at_once_and_for_good() {
+fn key_is_added_by_two_operators_and_revoked_by_one() {
     let keys = Keys::new();
     keys.make("second");
     let mut world = keys.world(&[("jws.mode", "enforce")]);
@@ -557,7 +557,7 @@ fn two_people_add_a_key_and_one_revokes_it_at_once_and_for_good() {
     is_refused(&send(&world, &keys, "greenbank"), "no key of the sender is known");
     let again = call(&world, &maker, &post, &body);
     assert_eq!(again.error_code(), Some("3100"), "{again:?}");
-    assert!(again.body.contains("This key was revoked, which is for good"), "{again:?}");
+    assert!(again.body.contains("This key was revoked, which is permanent"), "{again:?}");
     // The trail names the operator.
     let trail = call(&world, &maker, "GET /audit", "").body;
     let trail: Value = serde_json::from_str(&trail).unwrap();

@@ -33,7 +33,7 @@ fn run(scene: &Scene, nonce: u64, count: u64, expiry: Duration) -> u64 {
 }
 
 #[test]
-fn well_behaved_dfsps_of_both_flavours() {
+fn faultless_dfsps_of_both_flavours_agree_with_the_hub() {
     let scene = Scene::new(&[]);
     assert_eq!(run(&scene, 1, 200, Duration::from_secs(60)), 200);
     scene.check();
@@ -45,9 +45,9 @@ fn well_behaved_dfsps_of_both_flavours() {
 }
 
 #[test]
-fn faults_of_every_kind() {
+fn faulty_dfsps_agree_with_the_hub() {
     let scene = Scene::new(&[]);
-    // Much longer than an answer takes, and short enough to wait for if there is no answer.
+    // The long timeout is much longer than an answer takes. The short one is for cases without an answer.
     let (long, short) = (Duration::from_secs(60), Duration::from_millis(300));
     for (nonce, flavour) in [(1, Flavour::Committed), (2, Flavour::Reserved)] {
         let plain = DfspSettings { flavour, ..DfspSettings::default() };
@@ -181,7 +181,7 @@ fn hear(world: &World, sockets: SocketAddr, family: &str, set_abort_per_mille: i
 }
 
 #[test]
-fn load_scripts_of_the_community_hear_of_their_callbacks() {
+fn load_scripts_of_mojaloop_receive_their_callbacks() {
     let scene = Scene::new(&[]);
     // The second one also provides currency conversions.
     scene.world.open_account("dfsp-2", "XTS");
@@ -207,7 +207,7 @@ fn durations(simulator: &SimProcess, histogram: &str, operation: &str) -> u64 {
 }
 
 #[test]
-fn a_simulator_tells_dashboards_of_the_community_how_long_messages_took() {
+fn simulator_metrics_fit_dashboards_of_mojaloop() {
     let mut world = World::bare(&[]);
     let simulator = SimProcess::start(2, world.fspiop());
     world.prepare_scheme();
@@ -234,8 +234,8 @@ fn a_simulator_tells_dashboards_of_the_community_how_long_messages_took() {
     ] {
         assert_eq!(durations(&simulator, "cbs_tx_cb_perf", operation), expected, "{operation}");
     }
-    // These may be counted later: one after the notification, the other after its answer. The payee receives a copy of
-    // each of its answers.
+    // These durations may be counted later: one after the notification, the other after its answer. The payee receives
+    // a copy of each of its answers.
     for (histogram, operation, expected) in [
         ("cbs_ing_callbackHandler", "post_transfers", 2),
         ("cbs_ing_callbackHandler", "put_transfers", 5),

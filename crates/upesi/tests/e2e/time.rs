@@ -50,7 +50,7 @@ fn complete(world: &World, id: &str, dfsps_ahead_ms: i64) {
 }
 
 #[test]
-fn a_clock_that_jumps_stops_no_payment_and_expires_none() {
+fn clock_jump_stops_and_expires_no_payment() {
     let mut world = World::new(&[]);
     let waiting = prepare(&world, "12.5", 0);
     for (jump, dfsps_ahead_ms) in [(DAY_MS, 0), (-DAY_MS, 0), (2 * DAY_MS, 2 * DAY_MS)] {
@@ -74,7 +74,7 @@ fn a_clock_that_jumps_stops_no_payment_and_expires_none() {
 }
 
 #[test]
-fn an_accepted_jump_is_the_time_from_then_on_and_back_again() {
+fn accepted_clock_jump_sets_the_time() {
     let mut world = World::new(&[]);
     world.clock.jump(DAY_MS);
     world.until(&true, || is_down(&world));
@@ -122,13 +122,13 @@ fn is_refused_as_completed(world: &World, id: &str, why: &str) {
 }
 
 #[test]
-fn a_start_believes_a_wrong_clock_and_what_contradicts_it_is_refused() {
+fn start_with_a_wrong_clock_rejects_contradicting_times() {
     let mut world = World::new(&[]);
     // An hour ahead: transfers that DFSPs let expire within that hour have expired. Transfers with a later expiration
     // continue.
     world.clock.jump(HOUR_MS);
     world.restart();
-    assert!(!is_down(&world), "nothing tells the hub that the clock is wrong");
+    assert!(!is_down(&world), "the hub cannot know that the clock is wrong");
     let short = world.new_id();
     world.deliver(Message::prepare(&Terms::new(&short, world.clock.unset())));
     let refused = world.dfsp("greenbank").next(&short).text().to_owned();
@@ -163,7 +163,7 @@ fn a_start_believes_a_wrong_clock_and_what_contradicts_it_is_refused() {
 }
 
 #[test]
-fn an_operator_ends_a_reservation_of_a_payee_that_is_gone() {
+fn reservation_of_an_absent_payee_is_ended_by_an_operator() {
     let mut world = World::new(&[("hub.transfer_validity_max_s", "3153600000")]);
     let id = world.new_id();
     let expires = world.now().plus_ms(20 * 365 * DAY_MS);

@@ -45,7 +45,7 @@ fn callers(world: &World, pki: &Pki) -> [Caller; 2] {
 }
 
 #[test]
-fn a_payment_goes_by_mutual_tls_in_both_directions() {
+fn payment_uses_mutual_tls_in_both_directions() {
     let mut pki = Pki::new();
     let mut world = secured(&mut pki, &[]);
     let callers = callers(&world, &pki);
@@ -78,7 +78,7 @@ fn a_payment_goes_by_mutual_tls_in_both_directions() {
 
 /// A waiting connection of the same certificate is closed for the next one.
 #[test]
-fn a_dfsp_has_a_share_of_connections_by_its_certificate() {
+fn connections_of_a_certificate_are_limited() {
     let mut pki = Pki::new();
     let mut world = secured(&mut pki, &[("fspiop.connections_per_dfsp_max", "2")]);
     let blue = pki.caller(Some("bluewallet"), world.fspiop());
@@ -101,7 +101,7 @@ fn a_dfsp_has_a_share_of_connections_by_its_certificate() {
 }
 
 #[test]
-fn payments_go_by_http_2_where_both_sides_offer_it() {
+fn payments_use_http_2_if_both_sides_offer_it() {
     const BOTH: Protocols = Protocols::Http2AndHttp1;
     for (hub, dfsps, expected) in
         [("true", BOTH, "HTTP/2.0"), ("true", Protocols::Http1, "HTTP/1.1"), ("false", BOTH, "HTTP/1.1")]
@@ -128,7 +128,7 @@ fn payments_go_by_http_2_where_both_sides_offer_it() {
 }
 
 #[test]
-fn a_dfsp_with_an_authority_of_its_own_is_called_by_that_and_by_no_other() {
+fn dfsp_with_own_authority_is_not_reached_by_the_shared_one() {
     let mut pki = Pki::new();
     let own = pki.file("own");
     fs::create_dir(&own).unwrap();
@@ -143,7 +143,7 @@ fn a_dfsp_with_an_authority_of_its_own_is_called_by_that_and_by_no_other() {
     let more = [("outbound_tls.own_directory", &*directory), ("tls.reload_interval_s", "3600")];
     let mut world = secured(&mut pki, &more);
     let callers = callers(&world, &pki);
-    // It listens with a certificate of the scheme's authority, which is not valid for it.
+    // greenbank listens with a certificate of the scheme's authority, which is not valid for it.
     let id = world.new_id();
     let prepare = Message::prepare(&Terms::new(&id, world.now())).into_sent();
     assert_eq!(world.wait(callers[0].send(&prepare)).unwrap().status, 202);
@@ -190,7 +190,7 @@ fn looked_up(world: &World, caller: &Caller) -> (String, String) {
 }
 
 #[test]
-fn an_oracle_with_an_authority_of_its_own_is_asked_by_that_and_by_no_other() {
+fn oracle_with_own_authority_is_not_reached_by_the_shared_one() {
     let mut pki = Pki::new();
     let own = pki.file("own");
     fs::create_dir(&own).unwrap();
@@ -268,7 +268,7 @@ fn an_oracle_with_an_authority_of_its_own_is_asked_by_that_and_by_no_other() {
 }
 
 #[test]
-fn the_admin_port_asks_operators_for_a_certificate() {
+fn admin_port_requires_a_certificate() {
     let mut pki = Pki::new();
     pki.issue(Usage::Client, "operator");
     let given = pki.listener("admin_tls");
@@ -295,7 +295,7 @@ fn upesi(arguments: &[&str]) -> (Option<i32>, String, String) {
 }
 
 #[test]
-fn operators_commands_go_by_tls() {
+fn operators_commands_use_tls() {
     let mut pki = Pki::new();
     pki.issue(Usage::Client, "operator");
     let given = pki.listener("admin_tls");
@@ -337,7 +337,7 @@ fn operators_commands_go_by_tls() {
 }
 
 #[test]
-fn certificates_and_revocations_are_taken_up_while_payments_go_on() {
+fn certificates_and_revocations_are_reloaded_during_payments() {
     let mut pki = Pki::new();
     let mut world = secured(&mut pki, &[("tls.reload_interval_s", "3600")]);
     let callers = callers(&world, &pki);
@@ -381,7 +381,7 @@ fn certificates_and_revocations_are_taken_up_while_payments_go_on() {
 }
 
 #[test]
-fn a_dfsp_that_is_not_the_one_that_is_called_gets_nothing() {
+fn dfsp_with_another_certificate_receives_nothing() {
     let mut pki = Pki::new();
     let mut world = secured(&mut pki, &[]);
     let callers = callers(&world, &pki);
@@ -405,7 +405,7 @@ fn a_dfsp_that_is_not_the_one_that_is_called_gets_nothing() {
 }
 
 #[test]
-fn addresses_have_the_schemes_that_the_settings_allow() {
+fn address_schemes_follow_the_settings() {
     let endpoint = |world: &World, scheme: &str| {
         let value = format!("{scheme}://127.0.0.1:9/transfers");
         let body = format!(r#"{{"type":"FSPIOP_CALLBACK_URL_TRANSFER_POST","value":"{value}"}}"#);
@@ -450,7 +450,7 @@ fn addresses_have_the_schemes_that_the_settings_allow() {
 }
 
 #[test]
-fn a_hub_does_not_start_with_files_that_it_cannot_use() {
+fn hub_with_unusable_files_does_not_start() {
     let pki = Pki::new();
     fs::set_permissions(pki.file("hub.key"), fs::Permissions::from_mode(0o644)).unwrap();
     let given = pki.listener("fspiop_tls");
@@ -460,7 +460,7 @@ fn a_hub_does_not_start_with_files_that_it_cannot_use() {
 }
 
 #[test]
-fn metrics_have_a_port_of_their_own_which_shows_nothing_else() {
+fn metrics_port_serves_only_metrics() {
     let pki = Pki::new();
     let mut given = pki.listener("metrics_tls");
     given.push(("metrics.listen".to_owned(), "127.0.0.1:0".to_owned()));
@@ -573,8 +573,8 @@ fn genuine(world: &World, seen: &common::dfsp::Seen) -> Result<(), String> {
 }
 
 #[test]
-fn a_hub_whose_token_has_not_its_keys_does_not_start() {
-    let Some(hsm) = SoftHsm::of_test("tls::a_hub_whose_token_has_not_its_keys_does_not_start") else {
+fn hub_whose_token_lacks_its_keys_does_not_start() {
+    let Some(hsm) = SoftHsm::of_test("tls::hub_whose_token_lacks_its_keys_does_not_start") else {
         return;
     };
     let mut pki = Pki::new();

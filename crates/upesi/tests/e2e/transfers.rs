@@ -7,12 +7,12 @@ use crate::common::message::{Message, condition, fulfilment};
 use crate::common::story::{part, tell};
 
 #[test]
-fn who_is_told_what() {
+fn callbacks_of_each_outcome() {
     tell(&World::new(&[]), part(include_str!("stories/transfers.txt"), "told"));
 }
 
 #[test]
-fn who_is_told_what_in_a_scheme_without_confirmations() {
+fn callbacks_of_each_outcome_without_confirmations() {
     tell(
         &World::new(&[("hub.payee_confirmation", "false")]),
         part(include_str!("stories/transfers.txt"), "unconfirmed"),
@@ -20,7 +20,7 @@ fn who_is_told_what_in_a_scheme_without_confirmations() {
 }
 
 #[test]
-fn puts_about_transfers_that_nobody_knows_where_the_scheme_wants_3208() {
+fn put_about_an_unknown_transfer_is_answered_with_3208() {
     tell(
         &World::new(&[("hub.unknown_transfer", "3208")]),
         part(include_str!("stories/transfers.txt"), "unknown"),
@@ -28,13 +28,13 @@ fn puts_about_transfers_that_nobody_knows_where_the_scheme_wants_3208() {
 }
 
 #[test]
-fn refused_prepares() {
+fn rejected_prepares_get_their_errors() {
     let settings = [("hub.transfer_validity_max_s", "86400")];
     tell(&World::new(&settings), part(include_str!("stories/checks.txt"), "prepare"));
 }
 
 #[test]
-fn checks_of_fulfils_and_aborts_in_their_order() {
+fn checks_of_fulfils_and_aborts_run_in_order() {
     tell(&World::new(&[]), part(include_str!("stories/checks.txt"), "fulfil"));
 }
 
@@ -69,7 +69,7 @@ fn late_answers() {
 
 /// The payer pays itself: it receives one callback, and its position is unchanged.
 #[test]
-fn on_us_transfers_where_the_scheme_allows_them() {
+fn on_us_transfers_complete_if_allowed() {
     tell(
         &World::new(&[("hub.on_us_transfers", "true")]),
         part(include_str!("stories/transfers.txt"), "on us"),
@@ -79,7 +79,7 @@ fn on_us_transfers_where_the_scheme_allows_them() {
 // Bulk transfers message by message: results of items, rejections, repetitions, deadlines, and restarts in between.
 
 #[test]
-fn bulks_message_by_message() {
+fn bulk_transfers_message_by_message() {
     let mut world = World::with_lookups(&[]);
     hold(&mut world, part(include_str!("dialogues/bulks.txt"), "bulks"));
     // 12.5 of the first, 2.5 of the second and of the last bulk transfer.
@@ -90,7 +90,7 @@ fn bulks_message_by_message() {
 }
 
 #[test]
-fn bulks_that_are_refused_and_sent_again() {
+fn bulk_transfers_rejected_and_repeated() {
     let mut world = World::with_lookups(&[]);
     hold(&mut world, part(include_str!("dialogues/bulks.txt"), "refused bulks"));
     assert_eq!((world.position("greenbank"), world.position("bluewallet")), ("12.5".into(), "-12.5".into()));
@@ -125,7 +125,7 @@ fn answer(id: &str, items: &[String]) -> Message {
 /// A bulk transfer is accepted once and answered once. Repetitions are answered by its end; repetitions of the payee's
 /// PUT are answered at once.
 #[test]
-fn a_bulk_that_comes_three_times_at_once_takes_effect_once() {
+fn concurrent_repetitions_of_a_bulk_transfer_take_effect_once() {
     let mut world = World::with_lookups(&[]);
     let id = world.new_id();
     let (post, items) = bulk(&world, &id, 3, 24);
@@ -152,7 +152,7 @@ fn a_bulk_that_comes_three_times_at_once_takes_effect_once() {
 
 /// Just within the limit of 5 MiB for a body: 1,000 items with long ILP packets, to the payee and back.
 #[test]
-fn a_bulk_as_large_as_the_api_admits() {
+fn bulk_transfer_of_maximum_size_completes() {
     const BODY_BYTES_MAX: usize = 5 << 20;
     let mut world = World::with_lookups(&[]);
     let id = world.new_id();
@@ -184,10 +184,10 @@ fn a_bulk_as_large_as_the_api_admits() {
     world.stop_and_audit();
 }
 
-/// The longest result with which 1,000 fit into one body: an extension list in three-byte characters for each transfer.
-/// After a restart the bulk transfer and one of its transfers are read from the archive.
+/// The longest result for which 1,000 items fit into one body: an extension list in three-byte characters for each
+/// transfer. After a restart, the bulk transfer and one of its transfers are read from the archive.
 #[test]
-fn a_bulk_with_results_as_long_as_the_api_admits() {
+fn bulk_transfer_with_results_of_maximum_size_completes() {
     const EXTENSIONS: usize = 12;
     const BODY_BYTES_MAX: usize = 5 << 20;
     let mut world = World::with_lookups(&[("data.snapshot_every_records", "1000")]);
@@ -269,7 +269,7 @@ fn positions(world: &World) -> [String; 4] {
 }
 
 #[test]
-fn a_payment_in_two_currencies_message_by_message() {
+fn payment_in_two_currencies_message_by_message() {
     let mut world = world(&[]);
     hold(&mut world, part(include_str!("dialogues/conversions.txt"), "conversions"));
     // Two payments are committed, each of 130 KES for 1 USD.
@@ -282,21 +282,21 @@ fn a_payment_in_two_currencies_message_by_message() {
 }
 
 #[test]
-fn conversions_that_are_refused_and_sent_again() {
+fn fx_transfers_rejected_and_repeated() {
     let mut world = world(&[]);
     hold(&mut world, part(include_str!("dialogues/conversions.txt"), "refused conversions"));
     assert_eq!(positions(&world), ["130", "-130", "1", "-1"]);
     world.stop_and_audit();
 }
 
-/// An FX transfer and its transfer end alike when the hub is restarted between any two messages.
+/// An FX transfer and its transfer complete although the hub is restarted between their messages.
 #[test]
-fn a_payment_survives_restarts_between_its_messages() {
+fn payment_survives_restarts_between_its_messages() {
     let mut world = world(&[]);
     hold(
         &mut world,
         r#"
-        dialogue Restarted
+        dialogue A payment with restarts
           greenbank POST /fxTransfers to=forex <conversion>
           → forex POST sent
           hub restarts
@@ -323,7 +323,7 @@ fn a_payment_survives_restarts_between_its_messages() {
 
 /// An FX transfer is reserved once, fulfilled once, and ends once with its transfer.
 #[test]
-fn a_conversion_that_comes_three_times_at_once_takes_effect_once() {
+fn concurrent_repetitions_of_an_fx_transfer_take_effect_once() {
     let mut world = world(&[]);
     let (id, transfer, expires) = (world.new_id(), world.new_id(), world.now().plus_ms(60_000));
     let body = format!(
@@ -357,7 +357,7 @@ fn a_conversion_that_comes_three_times_at_once_takes_effect_once() {
 /// A PUT with a completion time in the future, beyond the tolerance for clocks, is rejected at once. The PUT of a bulk
 /// transfer is accepted, because the ledger then rejects the bulk transfer and releases its money.
 #[test]
-fn what_is_completed_in_the_future_is_refused() {
+fn completion_time_in_the_future_is_rejected() {
     let mut world = world(&[]);
     let put = |path: &str, source: &str, state: &str, ahead_ms: i64| {
         let at = world.now().plus_ms(ahead_ms);

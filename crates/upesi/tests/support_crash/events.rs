@@ -1,4 +1,4 @@
-//! Changes of files, as the kernel reports them. They are the moments at which a hub is killed.
+//! Changes of files, as the kernel reports them. A test kills a hub at such a change.
 
 use std::fs;
 use std::mem::MaybeUninit;
@@ -65,7 +65,7 @@ impl FileEvents {
         }
     }
 
-    /// Returns at the `count`-th change from now on, or when there was no change for `quiet`.
+    /// Returns at the `count`-th change from now on, or after `quiet` without a change.
     pub fn wait(&self, count: u64, quiet: Timespec) -> Waited {
         let mut seen = 0;
         let mut buffer = [MaybeUninit::uninit(); 4096];
@@ -100,9 +100,9 @@ pub fn patience() -> Timespec {
     Timespec { tv_sec: PATIENCE.as_secs() as i64, tv_nsec: 0 }
 }
 
-// Moments at which a hub is killed.
+// Moments to kill a hub.
 
-/// The moment at which a life of the hub ends.
+/// The moment that ends a life of the hub.
 #[derive(Clone, Copy, Debug)]
 pub enum Moment {
     /// As soon as there is a process.

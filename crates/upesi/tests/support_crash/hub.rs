@@ -18,7 +18,7 @@ pub const SERVING: &str = "the hub is serving";
 /// Maximum number of log lines that wait for the test.
 const LINES_MAX: usize = 100_000;
 
-/// The command under test: the binary of this build, or that of `UPESI_CRASH_BINARY`.
+/// The command under test: the binary of this build, or the binary in `UPESI_CRASH_BINARY`.
 pub fn upesi() -> Command {
     let named = std::env::var_os("UPESI_CRASH_BINARY");
     let mut command = Command::new(named.unwrap_or_else(|| env!("CARGO_BIN_EXE_upesi").into()));
@@ -113,7 +113,7 @@ impl Hub {
     /// Sends SIGTERM, then waits for the orderly end.
     pub fn stop(mut self) -> (ExitStatus, Vec<String>) {
         let pid = Pid::from_child(&self.child);
-        kill_process(pid, Signal::TERM).expect("a child can be told to stop");
+        kill_process(pid, Signal::TERM).expect("a child can be stopped");
         let status = self.exit();
         (status, std::mem::take(&mut self.log))
     }

@@ -231,7 +231,7 @@ impl Keeping {
             std::ops::ControlFlow::Continue(())
         };
         archive.for_each(&mut count).unwrap();
-        assert_eq!(stored, kept.archived, "the archive has transfers that nobody sent, or that came back");
+        assert_eq!(stored, kept.archived, "the archive has transfers that were not sent, or that came back");
         assert!(kept.archived > 0 && kept.left > 0 && kept.exports > 0, "{kept:?}");
         kept
     }

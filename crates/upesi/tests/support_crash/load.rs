@@ -230,7 +230,7 @@ impl Load {
         self.accepted()
     }
 
-    /// The DFSPs, in the order in which they joined.
+    /// The DFSPs, in the order of their onboarding.
     pub fn names(&self) -> Vec<String> {
         self.shared.names.clone()
     }

@@ -18,7 +18,7 @@ pub fn setting(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|text| text.parse().unwrap_or_else(|_| panic!("{name} must be a number")))
 }
 
-/// Random numbers (SplitMix64): the same seed gives the same numbers everywhere.
+/// Random numbers (SplitMix64): the same seed produces the same numbers everywhere.
 pub struct Chance(u64);
 
 impl Chance {
@@ -66,6 +66,6 @@ const VARIABLE: &str = "UPESI_TESTS_MAY_SKIP";
 #[allow(clippy::print_stdout, reason = "a test that is left out must say so")]
 pub fn leave_out(why: &str) {
     let is_allowed = std::env::var_os(VARIABLE).is_some_and(|value| value == "1");
-    assert!(is_allowed, "{why}. Where that cannot be had, {VARIABLE}=1 leaves such tests out");
+    assert!(is_allowed, "{why}. If it cannot be installed, {VARIABLE}=1 leaves such tests out");
     println!("left out, as {VARIABLE} allows: {why}");
 }

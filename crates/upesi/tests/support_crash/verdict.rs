@@ -39,7 +39,7 @@ pub struct Facts {
 
 /// Facts of a transfer as its payer knows it. The payer must have received its outcome.
 pub fn facts(transfer: &Accepted) -> Facts {
-    let told = transfer.outcome.unwrap_or_else(|| panic!("the payer of {} was told nothing", transfer.id));
+    let told = transfer.outcome.unwrap_or_else(|| panic!("the payer of {} was not notified", transfer.id));
     Facts {
         payer: transfer.payer.clone(),
         payee: transfer.payee.clone(),
@@ -120,7 +120,7 @@ pub fn journal_agrees(data: &Path, accepted: &[Accepted]) {
             "{id} in the journal, and to its payer"
         );
     }
-    assert_eq!(outcomes.len(), accepted.len(), "the journal has transfers that nobody sent");
+    assert_eq!(outcomes.len(), accepted.len(), "the journal has transfers that were not sent");
 }
 
 /// The archive has the transfers of the journal, and no others.
@@ -171,10 +171,10 @@ pub fn archive_has_all(data: &Path, accepted: &[Accepted]) {
         std::ops::ControlFlow::Continue(())
     };
     archive.for_each(&mut count).unwrap();
-    assert_eq!(stored, accepted.len(), "the archive has transfers that nobody sent");
+    assert_eq!(stored, accepted.len(), "the archive has transfers that were not sent");
 }
 
-/// Waits until no payee waits for anything. Each query gives the hub time.
+/// Waits until no payee waits for anything. Each query lets the hub continue its work.
 pub async fn quiet(admin: &AdminClient, load: &Load) {
     let begun = std::time::Instant::now();
     while load.simulator.transfer_counts().incoming_open > 0 {
@@ -209,7 +209,7 @@ pub async fn settled(admin: &AdminClient) -> (usize, BTreeMap<String, i128>) {
         }
     }
     let Ok(settlements) = admin.get(&format!("/v2/settlements?{ALL_SETTLEMENTS}")).await else {
-        // There is no settlement.
+        // The hub has no settlement.
         return (0, BTreeMap::new());
     };
     let settlements = read(settlements);

@@ -22,7 +22,7 @@ pub struct Fault {
     pub calls: &'static str,
     /// A part of the files' path. For renames it is a part of the new name.
     pub path: &'static str,
-    /// The first call that fails, counted from the moment at which the fault is armed.
+    /// The first call that fails, counted from the arming of the fault.
     pub from: u64,
     /// Number of calls that fail; 0 for all from then on.
     pub count: u64,

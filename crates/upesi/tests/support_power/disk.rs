@@ -123,7 +123,7 @@ fn lost_names(names: &[NameChange], loss: Loss, chance: &mut Chance) -> Vec<bool
     is_lost
 }
 
-/// The chain of each change of names: that of its directory or, if any order is possible, of its name.
+/// The chain of each change of names: the chain of its directory or, if any order is possible, of its name.
 fn chains(names: &[NameChange], loss: Loss) -> Vec<usize> {
     let mut chains: Vec<usize> = Vec::with_capacity(names.len());
     let mut members: HashMap<(u64, &str), usize> = HashMap::new();
@@ -207,7 +207,7 @@ fn inode_of(path: &Path) -> Option<u64> {
     fs::symlink_metadata(path).ok().map(|about| about.ino())
 }
 
-/// A change that was logged and not begun has nothing to move.
+/// Moves a file, unless it does not exist because its logged change was not begun.
 fn move_what_is_there(from: &Path, to: &Path) {
     match fs::rename(from, to) {
         Err(error) if error.kind() == ErrorKind::NotFound => {}

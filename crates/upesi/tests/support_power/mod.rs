@@ -1,10 +1,10 @@
 //! Power losses, with the shipped binary. A library logs the hub's changes of files. After the hub's end, every change
 //! that no sync has made durable is undone.
 //!
-//! The model is that of `crates/journal/README.md`, "What is assumed of the disk". A sync of a file makes its contents
-//! and its length durable; a sync of a directory makes its names durable. Nothing else makes anything durable: not the
-//! name of a synced file, and no other order of changes. A rename is done or not done. The model does not include data
-//! that a disk stores by itself.
+//! The model is described in `crates/journal/README.md`, "What is assumed of the disk". A sync of a file makes its
+//! contents and its length durable; a sync of a directory makes its names durable. Nothing else makes anything durable:
+//! not the name of a synced file, and no other order of changes. A rename is done or not done. The model does not
+//! include data that a disk stores by itself.
 
 mod disk;
 #[cfg(test)]
@@ -117,7 +117,6 @@ struct Change {
     pub pieces: Vec<(u64, Vec<u8>)>,
 }
 
-/// A change of names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum NameChange {
     /// A file or a directory was created.
@@ -190,7 +189,7 @@ impl Pending {
     }
 }
 
-/// For each file and directory, the line at which its last successful sync began: earlier changes are durable.
+/// For each file and directory, the start line of its last successful sync: earlier changes are durable.
 fn durable(lines: &[&str]) -> HashMap<u64, usize> {
     let mut begun: HashMap<u64, (u64, usize)> = HashMap::new();
     let mut durable: HashMap<u64, usize> = HashMap::new();
@@ -212,7 +211,6 @@ fn durable(lines: &[&str]) -> HashMap<u64, usize> {
     durable
 }
 
-/// The words of a line.
 struct Words<'line>(std::str::Split<'line, char>);
 
 impl<'line> Words<'line> {
@@ -222,7 +220,7 @@ impl<'line> Words<'line> {
 
     fn number(&mut self) -> u64 {
         let word = self.word();
-        word.parse().unwrap_or_else(|_| panic!("{word:?} is no number"))
+        word.parse().unwrap_or_else(|_| panic!("{word:?} is not a number"))
     }
 
     fn name(&mut self) -> Name {
@@ -259,7 +257,7 @@ impl<'line> Words<'line> {
                 NameChange::Renamed { inode, from, to, kept }
             }
             "unlink" | "rmdir" => NameChange::Removed { name: self.name(), kept: self.word().to_owned() },
-            _ => panic!("{kind:?} is no change"),
+            _ => panic!("{kind:?} is not a change"),
         }
     }
 }

@@ -79,7 +79,7 @@ fn hexadecimal(text: &str) -> String {
 }
 
 #[test]
-fn what_was_written_is_taken_back_to_the_last_sync() {
+fn writes_are_undone_to_the_last_sync() {
     // A file with "hello world" became "HELLO world", then "HELLO world, more". A sync comes before, between or after
     // the changes.
     for (synced_after, left) in
@@ -103,7 +103,7 @@ fn what_was_written_is_taken_back_to_the_last_sync() {
 }
 
 #[test]
-fn a_sync_covers_what_was_done_before_it_began_and_only_once_it_was_good() {
+fn sync_covers_earlier_changes_if_it_succeeded() {
     let mut scene = Scene::new();
     let inode = scene.file("a", "DCBA");
     scene.did(&format!("write {inode} 3 1 4 {}", hexadecimal("a")));
@@ -117,7 +117,7 @@ fn a_sync_covers_what_was_done_before_it_began_and_only_once_it_was_good() {
 }
 
 #[test]
-fn of_a_line_that_is_not_whole_nothing_was_done() {
+fn incomplete_line_means_no_change() {
     let mut scene = Scene::new();
     let inode = scene.file("a", "new");
     scene.log = format!("write {inode} 0 3 3 {}", hexadecimal("old"));
@@ -126,7 +126,7 @@ fn of_a_line_that_is_not_whole_nothing_was_done() {
 }
 
 #[test]
-fn what_was_cut_off_or_added_to_a_file_is_taken_back() {
+fn truncations_and_extensions_are_undone() {
     let mut scene = Scene::new();
     let inode = scene.file("a", "new");
     scene.did(&format!("resize {inode} 9 2 2:{},6:{}", hexadecimal("234"), hexadecimal("678")));
@@ -138,7 +138,7 @@ fn what_was_cut_off_or_added_to_a_file_is_taken_back() {
 }
 
 #[test]
-fn names_are_taken_back_unless_their_directory_was_synced() {
+fn names_are_undone_unless_their_directory_was_synced() {
     for is_synced in [false, true] {
         let mut scene = Scene::new();
         let root = scene.inode("");
@@ -180,7 +180,7 @@ fn names_are_taken_back_unless_their_directory_was_synced() {
 
 /// A process may be killed between a line of the log and its change.
 #[test]
-fn what_was_never_begun_is_left_alone() {
+fn change_that_never_began_is_not_undone() {
     let mut scene = Scene::new();
     let root = scene.inode("");
     scene.file("current", "old");
@@ -222,7 +222,7 @@ fn sectors() -> Scene {
 }
 
 #[test]
-fn of_a_file_the_latest_is_lost_from_some_moment_on() {
+fn latest_changes_of_a_file_are_lost_from_one_moment_on() {
     let look = |scene: &Scene| {
         let text = scene.read("a");
         let (first, second) = text.split_at(512);
@@ -234,7 +234,7 @@ fn of_a_file_the_latest_is_lost_from_some_moment_on() {
 }
 
 #[test]
-fn in_any_order_sectors_go_back_each_to_a_moment_of_its_own_and_are_torn() {
+fn any_order_undoes_sectors_separately_and_tears_some() {
     let torn = std::cell::Cell::new(0);
     let look = |scene: &Scene| {
         let text = scene.read("a");
@@ -267,7 +267,7 @@ fn two_names() -> Scene {
 }
 
 #[test]
-fn names_go_back_in_order_or_each_chain_by_itself() {
+fn names_are_undone_in_order_or_by_chain() {
     let look = |scene: &Scene| scene.names().concat();
     let in_order = outcomes(Loss::Latest, two_names, look);
     assert_eq!(in_order, BTreeSet::from(["", "a", "ab", "ac"].map(str::to_owned)));
@@ -276,7 +276,7 @@ fn names_go_back_in_order_or_each_chain_by_itself() {
 }
 
 #[test]
-fn the_same_seed_loses_the_same() {
+fn same_seed_loses_the_same_changes() {
     let lost = |seed| {
         let scene = two_names();
         scene.cut(Loss::AnyOrder, seed);
@@ -289,7 +289,7 @@ fn the_same_seed_loses_the_same() {
 
 #[test]
 #[should_panic(expected = "has inode 1234567")]
-fn a_file_that_the_log_knows_and_nobody_finds_is_an_error_of_the_library() {
+fn missing_file_of_the_log_is_an_error() {
     let mut scene = Scene::new();
     scene.did("write 1234567 0 1 0 -");
     scene.cut(Loss::Everything, 0);

@@ -82,9 +82,9 @@ pub(super) const KILL9: Trial = Trial {
 fn kill_under_load(seed: u64) -> Tally {
     let is_leaving = seed % 2 == 1;
     let test = if is_leaving {
-        "nothing_is_lost_and_nothing_comes_back_where_transfers_leave"
+        "kills_with_retention_lose_nothing_and_restore_nothing"
     } else {
-        "nothing_acknowledged_is_lost_by_kills_under_load"
+        "kills_under_load_lose_no_acknowledged_transfer"
     };
     let told = Told::by("crash_run", test, CRASH, seed, KILLS_UNDER_LOAD);
     Tally::of([
@@ -109,7 +109,7 @@ pub(super) const KILL9_SETTLEMENT: Trial = Trial {
 };
 
 fn kill_while_settling(seed: u64) -> Tally {
-    let test = "settlements_go_on_where_a_kill_cut_them_off";
+    let test = "settlements_continue_after_kills";
     let told = Told::by("crash_settlement", test, CRASH, seed, KILLS_WHILE_SETTLING);
     Tally::of([
         (Tally::UNITS, told.number(" cut off")),
@@ -149,16 +149,16 @@ pub(super) const FAIL_OVERS: Trial = Trial {
 };
 
 fn lose_parts(seed: u64) -> Tally {
-    let test = "losses::each_part_is_lost_and_nothing_that_was_answered";
+    let test = "losses::loss_of_any_part_loses_no_acknowledged_transfer";
     let told = Told::by("cluster", test, CLUSTER, seed, LOSSES);
     let late = told.text.lines().map(|line| number_before(line, " later than the goal")).sum();
     let mut tally = Tally::of([
         (Tally::UNITS, LOSSES),
         ("clusters", 1),
         ("transfers accepted", told.number(" accepted, ")),
-        ("reads told as fresh", told.number(" reads told as fresh")),
+        ("reads told as fresh", told.number(" reads marked as current")),
         ("longer without an answer than the goal", late),
-        ("clients of brokers that were stuck", told.number(" times a client of the brokers")),
+        ("clients of brokers that were stuck", told.number(" times a stalled client of the brokers")),
     ]);
     for kind in KINDS {
         tally.add(kind, told.number(&format!(" {kind}: nothing")));
@@ -181,9 +181,9 @@ pub(super) const POWER_LOSS: Trial = Trial {
 fn lose_power(seed: u64) -> Tally {
     let (is_archive_alone, is_leaving) = (seed % 3 == 1, seed % 3 == 2);
     let test = match seed % 3 {
-        0 => "nothing_acknowledged_is_lost_with_the_power",
-        1 => "nothing_acknowledged_is_lost_where_the_archive_is_the_only_copy",
-        _ => "nothing_is_lost_and_nothing_comes_back_where_transfers_leave",
+        0 => "power_loss_loses_no_acknowledged_transfer",
+        1 => "power_loss_loses_nothing_that_is_only_in_the_archive",
+        _ => "power_loss_with_retention_loses_and_restores_nothing",
     };
     let told = Told::by("power_loss", test, POWER, seed, LIVES);
     Tally::of([

@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn who_guesses_waits_longer_and_longer_up_to_a_bound() {
+    fn delay_after_failures_grows_up_to_a_limit() {
         let mut attempts = Attempts::default();
         assert_eq!(tried(&mut attempts, "amina", AWAY, 0, 100), 5);
         assert_eq!(attempts.begin("amina", AWAY, at(0)), Err(2));
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stranger_elsewhere_makes_the_person_wait_nowhere() {
+    fn failures_from_other_addresses_do_not_delay_a_known_address() {
         let mut attempts = Attempts::default();
         assert_eq!(tried(&mut attempts, "amina", HOME, 0, 1), 1);
         attempts.succeeded("amina", HOME);
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_that_tries_many_names_waits_and_what_was_right_does_not_count() {
+    fn address_with_many_names_is_delayed_except_for_successes() {
         let mut attempts = Attempts::default();
         let names = (0..100).map(|number| format!("name{number}"));
         assert_eq!(names.filter(|name| attempts.begin(name, AWAY, at(0)).is_ok()).count(), 20);
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_is_bounded() {
+    fn counts_of_attempts_are_limited() {
         let mut attempts = Attempts::default();
         for number in 0..20_000_u32 {
             let address = IpAddr::from(number.to_be_bytes());

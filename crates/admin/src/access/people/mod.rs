@@ -211,7 +211,7 @@ mod tests {
     const AWAY: IpAddr = IpAddr::V4(Ipv4Addr::new(198, 51, 100, 1));
 
     #[tokio::test]
-    async fn log_ins_wait_for_each_other_and_strangers_leave_room() {
+    async fn logins_queue_and_unknown_addresses_leave_places_for_known_ones() {
         let people = Arc::new(People::default());
         people.succeeded("amina", HOME);
         let turn = people.hashing.acquire().await.unwrap();

@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn the_secret_is_opened_by_the_password_of_that_operator_only() {
+    fn sealed_secret_opens_only_with_the_password_of_its_operator() {
         let seed = Seed::of(*b"12345678901234567890");
         let right = password("correct horse battery");
         let sealed = seal(&right, None, "amina", &seed).unwrap();
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_sealed_by_the_hubs_secret_opens_by_that_one_only() {
+    fn sealed_secret_opens_only_with_the_same_secret_of_the_hub() {
         let (seed, right) = (Seed::of(*b"12345678901234567890"), password("correct horse battery"));
         let (hubs, other) = (hubs(), hubs());
         let weak_by = |with: Option<&Secret>, sealed: &Sealed| {
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn passwords_are_long_and_print_as_a_mask() {
+    fn password_must_be_long_and_prints_as_a_mask() {
         for (text, is_good) in [
             ("twelve chars", true),
             ("eleven char", false),
@@ -282,7 +282,7 @@ mod tests {
 
     /// RFC 6238, appendix B; codes of six digits are the ends of its codes. Its last moment is beyond the hub's time.
     #[test]
-    fn codes_are_those_of_the_standard() {
+    fn codes_match_the_vectors_of_rfc_6238() {
         let seed = Seed::of(*b"12345678901234567890");
         for (second, code) in [
             (59, "287082"),
@@ -307,7 +307,7 @@ mod tests {
 
     /// RFC 4648 defines the alphabet. The text is the well-known one of this secret.
     #[test]
-    fn the_secret_is_written_as_apps_take_it() {
+    fn secret_is_encoded_as_base32_and_as_uri() {
         let seed = Seed::of(*b"12345678901234567890");
         assert_eq!(base32(&seed), "GEZDGNBVGY3TQOJQGEZDGNBVGY3TQOJQ");
         let expected =

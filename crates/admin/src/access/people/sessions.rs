@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_ends_when_it_idles_and_after_ten_hours() {
+    fn session_ends_when_idle_and_after_ten_hours() {
         let mut sessions = Sessions::default();
         let (idle, busy) = (open(&mut sessions, "amina", 0), open(&mut sessions, "amina", 0));
         assert!(sessions.by_token(&idle, at(14)).is_some());
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn sessions_are_bounded_for_each_operator_and_those_that_ended_are_forgotten() {
+    fn sessions_of_an_operator_are_limited_and_ended_ones_removed() {
         let mut sessions = Sessions::default();
         let first = open(&mut sessions, "amina", 0);
         let other = open(&mut sessions, "brian", 0);
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn who_showed_a_code_five_minutes_ago_may_approve() {
+    fn session_may_approve_within_five_minutes_of_a_code() {
         let mut sessions = Sessions::default();
         let token = open(&mut sessions, "amina", 0);
         let session = sessions.by_token(&token, at(0)).unwrap();

@@ -29,7 +29,7 @@ use upesi_parties::registry::OracleRegistry;
 use upesi_tables::store::{Store, StoreOptions};
 use upesi_types::{Amount, Currency, FspId, Timestamp, TransferId};
 
-/// The time at which every test begins.
+/// Start time of every test.
 pub const START: &str = "2031-04-01T10:00:00.000Z";
 pub const PREIMAGE: [u8; 32] = [7; 32];
 

@@ -1,4 +1,4 @@
-//! What a hub does not take any more, and what may come again or late: the answers of `/v2`.
+//! Limits of settlement, repeated requests and late requests: the answers of `/v2`.
 
 use serde_json::{Value, json};
 use upesi_ledger::Limits;
@@ -20,7 +20,8 @@ fn of_windows(windows: &[u32]) -> Value {
     json!({"settlementModel": "DEFERREDNET", "reason": "EOD", "settlementWindows": windows})
 }
 
-/// A hub of these limits whose first windows are closed, with a transfer each, and one in the open window.
+/// A hub with these limits whose first windows are closed, with a transfer in each, and one transfer in the open
+/// window.
 async fn after_windows(limits: Limits, count: u32) -> Hub {
     let hub = Hub::with_limits(limits, &["green", "blue"]).await;
     for window in 1..=count {
@@ -36,7 +37,7 @@ async fn windows_have_limits() {
     let hub = after_windows(Limits { windows: 3, ..Limits::TINY }, 2).await;
     let text = "A hub has at most 100000 settlement windows";
     is_refused(&hub, "POST", "/v2/settlementWindows/3", closed(), text).await;
-    // One pair in each.
+    // One pair in each window.
     let hub = after_windows(Limits { pairs: 2, ..Limits::TINY }, 2).await;
     let text = "Too many windows are not settled: settle some before another is closed";
     is_refused(&hub, "POST", "/v2/settlementWindows/3", closed(), text).await;
@@ -60,9 +61,9 @@ async fn settlements_have_limits() {
     is_refused(&hub, "POST", "/v2/settlements", of_windows(&[2]), text).await;
 }
 
-/// The hub's settlement account is as far down as it goes, so that it cannot pay a recipient.
+/// The hub's settlement account has its minimum balance, so it cannot pay a recipient.
 #[tokio::test]
-async fn a_stage_that_a_balance_cannot_hold_changes_nothing() {
+async fn stage_beyond_a_balance_changes_nothing() {
     let hub = traded().await;
     settle(&hub).await;
     let body = r#"{"name":"first","currency":"KES"}"#;
@@ -78,7 +79,7 @@ async fn a_stage_that_a_balance_cannot_hold_changes_nothing() {
 }
 
 #[tokio::test]
-async fn the_same_state_again_and_a_last_stage_in_pieces() {
+async fn repeated_state_and_partial_last_stage_are_accepted() {
     let hub = traded().await;
     settle(&hub).await;
     for state in ["PS_TRANSFERS_RECORDED", "PS_TRANSFERS_RESERVED", "PS_TRANSFERS_COMMITTED"] {
@@ -104,7 +105,7 @@ async fn the_same_state_again_and_a_last_stage_in_pieces() {
     assert_eq!(answer["settlementWindows"][0]["content"][0]["state"], "PENDING_SETTLEMENT");
     let (_, shown) = ask(&hub, "GET", "/v2/settlements?state=SETTLING", Value::Null).await;
     assert_eq!(shown[0]["reason"], "Some settlement accounts are SETTLED");
-    // No state of an account, and no way back.
+    // An account cannot have the state SETTLING, and this settlement can no longer be aborted.
     let (_, answer) = ask(&hub, "PUT", "/v2/settlements/1", one(3, 5, "SETTLING", "ref-4")).await;
     let error = &answer["participants"][0]["accounts"][0]["errorInformation"]["errorDescription"];
     assert_eq!(error, "Generic client error - State change not allowed");
@@ -118,7 +119,7 @@ async fn the_same_state_again_and_a_last_stage_in_pieces() {
 }
 
 #[tokio::test]
-async fn an_abort_again_records_its_reason() {
+async fn repeated_abort_records_its_reason() {
     let hub = traded().await;
     settle(&hub).await;
     for reason in ["bank unavailable", "bank closed"] {
@@ -133,7 +134,7 @@ async fn an_abort_again_records_its_reason() {
 }
 
 #[tokio::test]
-async fn dfsps_that_are_switched_off_are_settled_all_the_same() {
+async fn inactive_dfsps_are_settled() {
     let hub = traded().await;
     for name in ["green", "blue"] {
         hub.expect("PUT", &format!("/participants/{name}"), r#"{"isActive":false}"#, 200).await;
@@ -147,9 +148,9 @@ async fn dfsps_that_are_switched_off_are_settled_all_the_same() {
     assert_eq!(positions(&hub).await, (json!(0), json!(0)));
 }
 
-/// Of two windows, only the one that an account has a part in is among the answers about it.
+/// The answer about an account contains only the window with a part of this account.
 #[tokio::test]
-async fn an_update_answers_with_the_windows_that_it_affects() {
+async fn update_returns_the_affected_windows() {
     let hub = Hub::with_dfsps(&["green", "blue", "red"]).await;
     for (window, payee) in [(1, "blue"), (2, "red")] {
         pay(&hub, 50 + u64::from(window), "green", payee, "1").await;
@@ -167,16 +168,16 @@ async fn an_update_answers_with_the_windows_that_it_affects() {
     };
     assert_eq!(windows(&[(3, 5)]).await, [1]);
     assert_eq!(windows(&[(4, 7)]).await, [2]);
-    // What is faulty affects nothing.
+    // Accounts with a fault affect no window.
     assert_eq!(windows(&[(4, 7), (2, 5), (2, 99)]).await, [2]);
     assert_eq!(windows(&[(2, 3)]).await, [1, 2]);
     let (_, all) = ask(&hub, "GET", "/v2/settlements/1", Value::Null).await;
     assert_eq!(all["settlementWindows"].as_array().map(Vec::len), Some(2));
 }
 
-/// A rule charges in KES, and a window has both contents: only the settled one is shown.
+/// A rule charges in KES, so a window has two contents. The answer shows only the settled one.
 #[tokio::test]
-async fn an_update_shows_the_contents_of_its_settlement() {
+async fn update_returns_the_contents_of_its_settlement() {
     let hub = Hub::with_dfsps(&["green", "blue"]).await;
     let fees = MODEL
         .replace("DEFERREDNET", "FEES")
@@ -194,10 +195,9 @@ async fn an_update_shows_the_contents_of_its_settlement() {
     assert_eq!(kinds, ["POSITION"]);
 }
 
-// The same request three times at once, over three connections: one effect, and the answers of the API to a request
-// that comes again.
+// The same request three times at once, over three connections: one effect, and the API's answers to repeated requests.
 
-/// Three times at once; the answers with the smallest status first.
+/// Sends the request three times at once. Returns the answers, the smallest status first.
 async fn thrice(hub: &Hub, method: &str, path: &str, body: &Value) -> [(u16, Value); 3] {
     let call = || ask(hub, method, path, body.clone());
     let (first, second, third) = tokio::join!(call(), call(), call());
@@ -206,7 +206,7 @@ async fn thrice(hub: &Hub, method: &str, path: &str, body: &Value) -> [(u16, Val
     answers
 }
 
-/// One is done, the others are refused with this text.
+/// One request succeeds; the others are rejected with this text.
 fn one_was_done([(done, answer), others @ ..]: &[(u16, Value); 3], text: &str) {
     assert_eq!(*done, 200, "{answer}");
     for (status, answer) in others {
@@ -224,7 +224,7 @@ async fn count(hub: &Hub, path: &str) -> usize {
 }
 
 #[tokio::test]
-async fn a_window_closes_once() {
+async fn concurrent_closes_close_the_window_once() {
     let hub = traded().await;
     let body = json!({"state": "CLOSED", "reason": "end of day"});
     let answers = thrice(&hub, "POST", "/v2/settlementWindows/1", &body).await;
@@ -234,7 +234,7 @@ async fn a_window_closes_once() {
 }
 
 #[tokio::test]
-async fn a_settlement_is_created_once() {
+async fn concurrent_creations_create_one_settlement() {
     let hub = traded().await;
     super::close(&hub, 1).await;
     let body = json!({"settlementModel": "DEFERREDNET", "reason": "EOD", "settlementWindows": [{"id": 1}]});
@@ -243,12 +243,12 @@ async fn a_settlement_is_created_once() {
     assert_eq!(count(&hub, "/v2/settlements?settlementWindowId=1").await, 1);
 }
 
-/// The state that an account has is recorded again; its money moves once.
+/// The present state of an account is recorded again; its money moves once.
 #[tokio::test]
-async fn each_stage_moves_its_money_once() {
+async fn concurrent_stages_move_money_once() {
     let hub = traded().await;
     settle(&hub).await;
-    // In the next window, so that a second movement would not be hidden by a balance of zero.
+    // A payment in the next window, so that a second movement would not be hidden by a balance of zero.
     pay(&hub, 51, "green", "blue", "100").await;
     for (state, green, blue) in [
         ("PS_TRANSFERS_RECORDED", json!(118.5), json!(-118.5)),
@@ -271,9 +271,9 @@ async fn each_stage_moves_its_money_once() {
     }
 }
 
-/// It takes the recipient's money back once; the others record their reason again.
+/// The abort takes the recipient's money back once; the other requests record their reason again.
 #[tokio::test]
-async fn a_settlement_is_aborted_once() {
+async fn concurrent_aborts_abort_once() {
     let hub = traded().await;
     settle(&hub).await;
     pay(&hub, 51, "green", "blue", "100").await;

@@ -44,7 +44,7 @@ impl Plan {
             if !owing_nothing.is_empty() {
                 let currency = rule.terms.currency;
                 self.notes.push(format!(
-                    "fee rule {name} charges nothing for what is paid in {currency} by conversions of {}, without accounts \
+                    "fee rule {name} charges nothing for payments in {currency} by FX transfers of {}, without accounts \
                      in {currency}",
                     owing_nothing.join(", ")
                 ));

@@ -109,7 +109,7 @@ const EVERYTHING: &str = "\
 ";
 
 #[test]
-fn an_empty_hub_gets_everything_in_order() {
+fn empty_hub_gets_everything_in_order() {
     let hub = empty_hub();
     let applied = apply(&hub, SCHEME, |_| {});
     assert_eq!(applied.outcome, Ok(()));
@@ -137,7 +137,7 @@ fn an_empty_hub_gets_everything_in_order() {
 
 /// With two-person changes a whole file is one proposal: no change is attempted whose prerequisites are pending.
 #[test]
-fn a_scheme_that_waits_for_a_second_person_is_one_change_set() {
+fn scheme_that_needs_approval_is_one_change_set() {
     let hub = empty_hub();
     hub.answer("GET /self", 200, r#"{"secondPerson":true}"#);
     hub.answer("POST /changeSets", 202, r#"{"approvalId":17,"state":"pending"}"#);
@@ -184,7 +184,7 @@ fn a_scheme_that_waits_for_a_second_person_is_one_change_set() {
 
 /// A hub with two-person changes that needs none here gets the changes one by one.
 #[test]
-fn a_change_set_that_needs_nobody_is_made_at_once() {
+fn scheme_without_need_of_approval_is_applied_immediately() {
     let hub = empty_hub();
     hub.answer("GET /self", 200, r#"{"secondPerson":true}"#);
     hub.answer("POST /changeSets", 200, r#"{"approvalId":null}"#);
@@ -199,7 +199,7 @@ fn a_change_set_that_needs_nobody_is_made_at_once() {
 
 /// A hub of an earlier version does not support sets: no change is attempted after a pending one.
 #[test]
-fn nothing_is_tried_behind_a_change_that_waits() {
+fn apply_stops_at_a_pending_change() {
     let hub = empty_hub();
     hub.answer("POST /participants", 202, r#"{"approvalId":5,"state":"pending"}"#);
     let applied = apply(&hub, SCHEME, |_| {});
@@ -222,7 +222,7 @@ fn nothing_is_tried_behind_a_change_that_waits() {
 
 /// A file beyond the limits of one set is proposed in parts, in order.
 #[test]
-fn a_large_scheme_is_proposed_from_its_beginning() {
+fn large_scheme_is_proposed_in_parts() {
     let hub = empty_hub();
     hub.answer("GET /self", 200, r#"{"secondPerson":true}"#);
     hub.answer("POST /changeSets", 202, r#"{"approvalId":17,"state":"pending"}"#);
@@ -243,7 +243,7 @@ fn a_large_scheme_is_proposed_from_its_beginning() {
 }
 
 #[test]
-fn the_same_deposit_has_the_same_id_and_another_one_another() {
+fn deposit_id_depends_on_scheme_dfsp_and_currency() {
     let deposit = |hub: &ScriptedHub, scheme: &str| {
         apply(hub, scheme, |_| {});
         hub.changes().into_iter().find(|change| change.contains("recordFundsIn")).unwrap()
@@ -259,7 +259,7 @@ fn the_same_deposit_has_the_same_id_and_another_one_another() {
 }
 
 #[test]
-fn a_plan_changes_nothing() {
+fn plan_changes_nothing() {
     let hub = empty_hub();
     let applied = apply(&hub, SCHEME, |options| options.plan_only = true);
     assert_eq!((applied.outcome, applied.output.as_str()), (Ok(()), EVERYTHING));
@@ -267,7 +267,7 @@ fn a_plan_changes_nothing() {
 }
 
 #[test]
-fn what_is_as_described_is_left_alone() {
+fn matching_parts_are_not_changed() {
     let hub = finished_hub("6000", "-3000.5", "http://green.example/transfers");
     let applied = apply(&hub, SCHEME, |_| {});
     assert_eq!((applied.outcome, applied.output.as_str()), (Ok(()), "= unchanged 7\n"));
@@ -334,7 +334,7 @@ fn differences_are_shown_with_both_sides() {
 }
 
 #[test]
-fn programs_get_one_object() {
+fn json_output_is_one_object() {
     let hub = finished_hub("5000", "-3000.5", "http://green.example/transfers");
     let applied = apply(&hub, SCHEME, |options| options.json = true);
     let json: serde_json::Value = serde_json::from_str(&applied.output).unwrap();
@@ -355,7 +355,7 @@ fn programs_get_one_object() {
 }
 
 #[test]
-fn a_participant_is_deactivated_after_everything_else() {
+fn participant_is_deactivated_last() {
     let inactive = SCHEME.replace("name = \"greenbank\"\n", "name = \"greenbank\"\nis_active = false\n");
     let hub = finished_hub("6000", "-3000.5", "http://green.example/transfers");
     let applied = apply(&hub, &inactive, |_| {});
@@ -372,7 +372,7 @@ fn hub_with_greenbank_inactive(cover: &str) -> ScriptedHub {
 }
 
 #[test]
-fn a_participant_is_activated_before_it_gets_funds() {
+fn participant_is_activated_before_it_gets_funds() {
     let active = SCHEME.replace("name = \"greenbank\"\n", "name = \"greenbank\"\nis_active = true\n");
     let hub = hub_with_greenbank_inactive("0");
     hub.answer("GET /participants/greenbank/accounts", 200, &accounts("0"));
@@ -389,7 +389,7 @@ fn a_participant_is_activated_before_it_gets_funds() {
 }
 
 #[test]
-fn an_inactive_participant_that_lacks_funds_is_told_before_anything_is_changed() {
+fn inactive_participant_without_funds_is_a_conflict() {
     let is_inactive = SCHEME.replace("name = \"greenbank\"\n", "name = \"greenbank\"\nis_active = false\n");
     for scheme in [SCHEME, &is_inactive] {
         let hub = hub_with_greenbank_inactive("0");
@@ -406,7 +406,7 @@ fn an_inactive_participant_that_lacks_funds_is_told_before_anything_is_changed()
 }
 
 #[test]
-fn the_alarm_is_set_where_the_file_says_it() {
+fn alarm_is_set_if_the_file_has_it() {
     let scheme = SCHEME.replace("6000,", "6000, alarm_percentage = \"12.5\",");
     let hub = finished_hub("6000", "-3000.5", "http://green.example/transfers");
     let applied = apply(&hub, &scheme, |_| {});
@@ -423,7 +423,7 @@ fn the_alarm_is_set_where_the_file_says_it() {
 }
 
 #[test]
-fn a_model_that_is_not_listed_is_put_back_in_force() {
+fn inactive_model_is_activated_again() {
     let model = MODEL.trim_start_matches('[').trim_end_matches(']');
     let inactive = model.replace(r#""isActive":true"#, r#""isActive":false"#);
     let hub = finished_hub("6000", "-3000.5", "http://green.example/transfers");
@@ -446,7 +446,7 @@ fn a_model_that_is_not_listed_is_put_back_in_force() {
 }
 
 #[test]
-fn what_cannot_be_changed_is_told() {
+fn unchangeable_differences_are_conflicts() {
     let scheme = SCHEME
         .replace(
             "currency = \"KES\"\n",
@@ -460,7 +460,7 @@ fn what_cannot_be_changed_is_told() {
     assert_eq!(
         failure.message,
         "nothing was changed\ns.toml:4: model DEFERREDNETKES exists and settlement_account_type is SETTLEMENT, not \
-         INTERCHANGE_FEE_SETTLEMENT; a model cannot be changed: switch it off and give the new model another name\ns.toml:10: participant greenbank exists \
+         INTERCHANGE_FEE_SETTLEMENT; a model cannot be changed: deactivate it and give the new model another name\ns.toml:10: participant greenbank exists \
          and is_proxy is false, not true; that cannot be changed: give the new participant another name"
     );
     assert_eq!(hub.changes(), Vec::<String>::new());
@@ -476,7 +476,7 @@ fn what_cannot_be_changed_is_told() {
 }
 
 #[test]
-fn those_behind_proxies_are_those_of_the_file_and_no_others() {
+fn dfsps_behind_proxies_become_those_of_the_file() {
     let proxy = |name: &str, behind: &str| {
         format!(
             "[[dfsp]]\nname = \"{name}\"\nis_proxy = true\nproxied = [{behind}]\naccounts.KES = {{ net_debit_cap = 1 }}\n"
@@ -524,7 +524,11 @@ fn those_behind_proxies_are_those_of_the_file_and_no_others() {
         ]
     );
     let without = scheme.replace("proxied = ", "# proxied = ");
-    assert_eq!(apply(&hub, &without, |_| {}).output, "= unchanged 9\n", "who is there may stay");
+    assert_eq!(
+        apply(&hub, &without, |_| {}).output,
+        "= unchanged 9\n",
+        "a DFSP that is already there may stay"
+    );
     // Other hubs do not have this call.
     let unknown = ScriptedHub::start(&[
         ("GET /participants", &all),
@@ -542,7 +546,7 @@ fn those_behind_proxies_are_those_of_the_file_and_no_others() {
 }
 
 #[test]
-fn a_model_that_cannot_be_changed_stops_everything() {
+fn model_difference_stops_all_changes() {
     let hub = empty_hub();
     let other =
         MODEL.replace("\"DEFERRED\"", "\"IMMEDIATE\"").replace("\"currency\":\"KES\"", "\"currency\":null");
@@ -555,13 +559,13 @@ fn a_model_that_cannot_be_changed_stops_everything() {
     assert_eq!(failure.exit, Exit::Failure);
     assert_eq!(
         failure.message,
-        "nothing was changed\ns.toml:4: model DEFERREDNETKES exists and delay is IMMEDIATE, not DEFERRED, currency is none, not KES; a model cannot be changed: switch it off and give the new model another name"
+        "nothing was changed\ns.toml:4: model DEFERREDNETKES exists and delay is IMMEDIATE, not DEFERRED, currency is none, not KES; a model cannot be changed: deactivate it and give the new model another name"
     );
     assert_eq!(hub_with_model.changes(), Vec::<String>::new());
 }
 
 #[test]
-fn models_that_would_stop_payments_are_told_before_anything_is_changed() {
+fn models_that_would_stop_payments_are_conflicts() {
     let fees = "[[model]]\nname = \"FEESKES\"\ncurrency = \"KES\"\nledger_account_type = \"INTERCHANGE_FEE\"\n\
                 settlement_account_type = \"INTERCHANGE_FEE_SETTLEMENT\"\n\n[[dfsp]]";
     let default = MODEL.replace("\"currency\":\"KES\"", "\"currency\":null");
@@ -596,7 +600,7 @@ fn models_that_would_stop_payments_are_told_before_anything_is_changed() {
 }
 
 #[test]
-fn a_refusal_stops_there_and_says_what_the_hub_said() {
+fn rejected_change_stops_and_reports_the_hubs_error() {
     let hub = empty_hub();
     hub.answer(
         "POST /participants",
@@ -616,7 +620,7 @@ fn a_refusal_stops_there_and_says_what_the_hub_said() {
 }
 
 #[test]
-fn what_is_no_hub_is_told_apart() {
+fn other_servers_are_reported_as_such() {
     let hub = ScriptedHub::start(&[("GET /participants", "<html>")]);
     let failure = apply(&hub, SCHEME, |_| {}).outcome.unwrap_err();
     assert_eq!(failure.exit, Exit::Unavailable);
@@ -636,7 +640,7 @@ fn what_is_no_hub_is_told_apart() {
 }
 
 #[test]
-fn what_the_hub_would_refuse_half_way_is_told_before_anything_is_changed() {
+fn later_rejections_are_found_before_any_change() {
     let scheme = SCHEME
         .replace("currencies = [\"KES\"]", "hub = \"Switch\"\ncurrencies = [\"KES\",\n\"ZMW\",\n\"USD\"]")
         .replace("\naccounts.KES", "\naccounts.ZMW = { net_debit_cap = 1 }\naccounts.KES");
@@ -652,7 +656,7 @@ fn what_the_hub_would_refuse_half_way_is_told_before_anything_is_changed() {
          s.toml:2: this hub has no participant \"Switch\"; `hub` must be the name of the hub's own participant\n\
          s.toml:4: ZMW has no settlement model, neither here nor at the hub: write a [[model]] with currency = \"ZMW\", or one without a currency for all currencies that have none\n\
          s.toml:7: model DEFERREDNETKES cannot be created: at the hub, model NETKES governs the same accounts; name that one \
-         here, or switch it off first\n\
+         here, or deactivate it first\n\
          s.toml:12: \"greenbank\" differs only in case from \"GreenBank\" at the hub; write it in the same way"
     );
     assert_eq!(hub.changes(), Vec::<String>::new());
@@ -669,7 +673,7 @@ fn what_the_hub_would_refuse_half_way_is_told_before_anything_is_changed() {
 }
 
 #[test]
-fn a_hub_that_is_being_started_is_waited_for() {
+fn apply_waits_for_a_starting_hub() {
     // A port that was free a moment ago.
     let address = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let hub = empty_hub();
@@ -712,7 +716,7 @@ fn hub_with_bindings(green: &str, blue: &str) -> ScriptedHub {
 }
 
 #[test]
-fn bindings_become_those_of_the_file_and_no_others() {
+fn bindings_become_those_of_the_file() {
     let hub = hub_with_bindings(
         r#"[{"kind":"san-dns","value":"green.example"},{"kind":"san-uri","value":"fspiop:s/a b?"},
             {"kind":"san-dns","value":"pay.example"}]"#,
@@ -767,7 +771,7 @@ fn hub_with_keys(keys: &str) -> ScriptedHub {
 }
 
 #[test]
-fn a_key_of_signatures_is_added_and_none_is_revoked() {
+fn signing_key_is_added_and_none_is_revoked() {
     let other = r#"{"sha256":"00","state":"current","source":"ledger"}"#;
     let entry = |state: &str, source: &str| {
         format!(r#"{{"sha256":"{KEY_SHA256}","state":"{state}","source":"{source}"}}"#)
@@ -792,7 +796,7 @@ fn a_key_of_signatures_is_added_and_none_is_revoked() {
 }
 
 #[test]
-fn a_hub_without_bindings_is_told_apart() {
+fn bindings_at_a_hub_without_support_are_a_conflict() {
     let hub = finished_hub("6000", "-3000.5", "http://green.example/transfers");
     let scheme = SCHEME
         .replace("name = \"greenbank\"\n", "name = \"greenbank\"\nbindings = [\"san-dns:g.example\"]\n");
@@ -837,7 +841,7 @@ fn names_of_earlier_versions_are_encoded_in_paths() {
 }
 
 #[test]
-fn a_name_that_the_admin_api_would_not_create_is_a_conflict() {
+fn name_that_the_admin_api_rejects_is_a_conflict() {
     for name in ["Green Bank", "%61%61", "=cmd", ".hidden", "a/b"] {
         let hub = empty_hub();
         let applied = apply(&hub, &SCHEME.replace("greenbank", name), |_| {});

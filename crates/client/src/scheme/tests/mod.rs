@@ -14,7 +14,7 @@ use upesi_http::{
     StatusCode, Workers, body, header,
 };
 
-// A hub that gives the answers of a test, and remembers the requests.
+// A hub that sends the answers of a test, and remembers the requests.
 
 /// Answers to `METHOD /path`. If there are several, the last one stays.
 type Script = BTreeMap<String, Vec<(u16, String)>>;

@@ -15,7 +15,7 @@ fn mistakes(text: &str) -> Vec<String> {
 }
 
 #[test]
-fn another_language_is_named_as_such() {
+fn file_in_another_language_is_reported_as_such() {
     for text in
         ["---\nname: test\n", "# a scheme\n\nname: test\ncurrencies:\n  - KES\n", "- KES\n", "\"dfsp\":\n"]
     {
@@ -30,7 +30,7 @@ fn another_language_is_named_as_such() {
 const HEAD: &str = "name = \"test\"\ncurrencies = [\"KES\"]\n";
 
 #[test]
-fn the_example_has_eight_dfsps_at_the_simulators() {
+fn example_has_eight_dfsps_at_the_simulators() {
     let scheme = read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/scheme.toml")).unwrap();
     assert_eq!(scheme.dfsps.len(), 8);
     let first = &scheme.dfsps[0];
@@ -47,7 +47,7 @@ fn the_example_has_eight_dfsps_at_the_simulators() {
 
 #[test]
 #[allow(clippy::too_many_lines, reason = "a table of cases")]
-fn every_mistake_is_named_with_its_line() {
+fn mistakes_are_reported_with_their_lines() {
     for (text, expected) in [
         ("name = \"test\"\n", vec!["s.toml:1: \"currencies\" is missing"]),
         (
@@ -60,7 +60,7 @@ fn every_mistake_is_named_with_its_line() {
                 "s.toml:7: binding \"san-dns:A.example\" is listed twice",
                 "s.toml:7: \"key:1\" is not a binding: write KIND:VALUE, where KIND is one of spki-sha256, cert-sha256, san-uri, \
                  san-dns, subject, oauth-client, gateway",
-                "s.toml:8: \"san-dns:*.example\" is not a binding: what follows san-dns: must be a host name without wildcards, \
+                "s.toml:8: \"san-dns:*.example\" is not a binding: the value after san-dns: must be a host name without wildcards, \
                  and may end with ;issuer-key=SHA-256",
                 "s.toml:10: \"aa\" has the binding san-dns:a.example, too",
             ],
@@ -266,7 +266,7 @@ fn listed(change: (&str, &str)) -> String {
 }
 
 #[test]
-fn every_mistake_of_a_fee_rule_is_named_with_its_line() {
+fn mistakes_of_fee_rules_are_reported_with_their_lines() {
     let mistakes = |rule: &str| parse("s.toml", &format!("{DFSP}{rule}")).map(|_| ()).expect_err(rule);
     for (from, to, expected) in [
         ("name = \"WALLET\"", "", "s.toml:8: \"name\" is missing"),
@@ -301,7 +301,7 @@ fn every_mistake_of_a_fee_rule_is_named_with_its_line() {
 }
 
 #[test]
-fn a_rule_that_is_missing_is_added_and_an_end_is_set() {
+fn missing_fee_rule_is_added_and_an_end_is_set() {
     let hub = finished_hub("6000", "0", "");
     hub.answer("GET /feeRules", 200, "[]");
     let applied = apply(&hub, &format!("{DFSP}{RULE}"), |_| {});
@@ -334,7 +334,7 @@ fn a_rule_that_is_missing_is_added_and_an_end_is_set() {
 }
 
 #[test]
-fn what_cannot_be_brought_about_is_a_conflict() {
+fn unchangeable_fee_rule_is_a_conflict() {
     let refused = |rules: Option<String>, file: &str, expected: &str| {
         let hub = finished_hub("6000", "0", "");
         if let Some(rules) = rules {
@@ -365,7 +365,7 @@ fn what_cannot_be_brought_about_is_a_conflict() {
 /// A fee that a rule cannot charge is reported before the rule is created: the payer buys the currency and has no
 /// account in it.
 #[test]
-fn payers_that_would_owe_nothing_are_named() {
+fn payers_without_fee_are_reported() {
     let scheme = |dfsps: &str, payers: &str| {
         let file = DFSP.replace("[\"KES\"]", "[\"KES\", \"TZS\"]");
         let rule = RULE.replace("\"KES\"", "\"TZS\"").replace("[\"greenbank\"]", payers);
@@ -374,7 +374,7 @@ fn payers_that_would_owe_nothing_are_named() {
     let account = "{ net_debit_cap = 6000 }";
     let forex = format!("\n[[dfsp]]\nname = \"forex\"\naccounts.KES = {account}\naccounts.TZS = {account}\n");
     let other = format!("\n[[dfsp]]\nname = \"other\"\naccounts.TZS = {account}\n");
-    let note = "? fee rule WALLET charges nothing for what is paid in TZS by conversions of greenbank, without accounts in \
+    let note = "? fee rule WALLET charges nothing for payments in TZS by FX transfers of greenbank, without accounts in \
                 TZS\n";
     for (dfsps, payers, is_noted) in [
         (&forex, "[]", true),

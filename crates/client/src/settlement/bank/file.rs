@@ -90,7 +90,7 @@ pub(super) fn read(path: &Path) -> Result<(Vec<Vec<String>>, String), Failure> {
     cells.map(|cells| (cells, digest)).map_err(|text| Failure::new(Exit::Data, format!("{shown}: {text}")))
 }
 
-/// The cells of a CSV file, including those of its empty lines.
+/// The cells of a CSV file. Empty lines count, too.
 pub(crate) fn cells_of_csv(bytes: &[u8]) -> Result<Vec<Vec<String>>, String> {
     if let Some(form) = OtherForm::of(bytes) {
         return Err(form.instead_of_csv());
@@ -222,7 +222,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn amounts_are_read_as_banks_write_them() {
+    fn amounts_in_formats_of_banks_are_parsed() {
         for (text, expected) in [
             ("0", "0"),
             ("1234.5", "1234.5"),
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn csv_is_read_with_its_empty_lines() {
+    fn csv_cells_include_empty_lines() {
         let read = |text: &str| cells_of_csv(text.as_bytes()).unwrap();
         let bytes = "\u{feff}a,b\r\n\r\n\"c, \"\"d\"\" \", \n\"e\r\nf\",g\r\n";
         assert_eq!(read(bytes), [vec!["a", "b"], vec![""], vec!["c, \"d\"", ""], vec!["e\r\nf", "g"]]);

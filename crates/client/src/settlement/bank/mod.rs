@@ -174,7 +174,7 @@ fn currency_of<'a>(row: &'a Row, figures: &'a Figures) -> Option<&'a str> {
     figures.parties.get(account).map(|party| &*party.currency)
 }
 
-/// Whether the settlement was already finished, and by which file.
+/// Whether the settlement was already finished, and whether by this file.
 fn repeated(settlement: &Settlement, reference: &str) -> Vec<String> {
     let of_file = |own: &Option<String>| own.as_deref() == Some(reference);
     let by_this = settlement.accounts().any(|(_, account)| of_file(&account.external_reference));

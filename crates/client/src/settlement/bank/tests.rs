@@ -47,14 +47,14 @@ fn mistakes(text: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_file_without_an_end_is_refused() {
+fn endless_file_is_rejected() {
     let failure = read(Path::new("/dev/zero")).unwrap_err();
     assert_eq!(failure.exit, Exit::Data);
     assert!(failure.message.contains("is longer than"), "{failure}");
 }
 
 #[test]
-fn a_workbook_takes_no_more_room_than_its_rows_need() {
+fn workbook_memory_is_limited_to_its_rows() {
     let sheet_with = |row, column| {
         let mut workbook = rust_xlsxwriter::Workbook::new();
         let sheet = workbook.add_worksheet();
@@ -80,7 +80,7 @@ fn a_workbook_takes_no_more_room_than_its_rows_need() {
 }
 
 #[test]
-fn a_filled_file_is_read_back_from_csv_and_xlsx() {
+fn filled_file_is_read_from_csv_and_xlsx() {
     let file = read_bytes(filled().as_bytes()).unwrap();
     let lines: Vec<_> = file
         .iter()
@@ -160,7 +160,7 @@ fn files_in_the_layout_of_portals_are_read() {
 }
 
 #[test]
-fn all_mistakes_are_listed_though_balances_are_empty() {
+fn mistakes_are_all_listed_beside_empty_balances() {
     let text = filled()
         .replace("Settlement ID,7", "Settlement ID,8")
         .replace("4 7 =red,,500,-20", "4 7 =red,,,-20")
@@ -183,7 +183,7 @@ fn all_mistakes_are_listed_though_balances_are_empty() {
 
 /// A date is a number with a format: 46355 is 2026-11-29.
 #[test]
-fn dates_booleans_and_errors_are_no_amounts() {
+fn dates_booleans_and_errors_are_not_amounts() {
     use rust_xlsxwriter::{ExcelDateTime, Format, Formula};
     let date = Format::new().set_num_format("yyyy-mm-dd");
     let time = Format::new().set_num_format("[hh]:mm");
@@ -230,7 +230,7 @@ fn xlsx_of(csv: &str, change: impl FnOnce(&mut rust_xlsxwriter::Worksheet)) -> V
 }
 
 #[test]
-fn altered_files_are_refused() {
+fn altered_files_are_rejected() {
     for (from, to, expected) in [
         ("Settlement ID,7", "Settlement ID,8", vec!["row 1: this is the file of settlement 8, not 7"]),
         ("Settlement ID,7", "Settlement,7", vec!["row 1: there must be \"Settlement ID\" and its number"]),
@@ -297,7 +297,7 @@ fn altered_files_are_refused() {
 }
 
 #[test]
-fn the_file_of_an_aborted_settlement_is_refused() {
+fn file_of_an_aborted_settlement_is_rejected() {
     let mut aborted = settlement();
     aborted["state"] = "ABORTED".into();
     let (cells, _) = {
@@ -310,7 +310,7 @@ fn the_file_of_an_aborted_settlement_is_refused() {
 }
 
 #[test]
-fn amounts_that_their_currency_cannot_have_are_refused() {
+fn amounts_with_too_many_decimals_are_rejected() {
     for (from, to, expected) in [
         (",500,", ",5.005,", vec!["row 7: the balance 5.005 has more decimals than KES, which has 2"]),
         (
@@ -350,7 +350,7 @@ fn caps_follow_balances_up_or_down() {
 }
 
 #[test]
-fn files_that_are_none_are_refused() {
+fn unreadable_files_are_rejected() {
     assert_eq!(read(Path::new("/nonexistent/bank.csv")).unwrap_err().exit, Exit::NoInput);
     assert!(read_bytes(b"PK\x03\x04 and no archive").is_err());
     assert!(read_bytes(&[0xff, 0xfe, 0x00]).is_err());
@@ -360,7 +360,7 @@ fn files_that_are_none_are_refused() {
 }
 
 #[test]
-fn balances_that_the_hub_does_not_expect_are_warnings() {
+fn unexpected_balances_are_warnings() {
     let file = read_bytes(filled().as_bytes()).unwrap();
     let amount = |text: &str| Amount::parse_decimal(text).unwrap();
     let cover = |text: &str, is_moved| Cover { amount: amount(text), is_moved };
@@ -377,7 +377,7 @@ fn balances_that_the_hub_does_not_expect_are_warnings() {
 }
 
 #[test]
-fn a_file_that_was_applied_is_known_by_its_reference() {
+fn applied_file_is_recognised_by_its_reference() {
     let mut finished = settlement();
     let read = |value: &serde_json::Value| serde_json::from_value(value.clone()).unwrap();
     let other = "the settlement is SETTLED, but not with this file";
@@ -391,7 +391,7 @@ fn a_file_that_was_applied_is_known_by_its_reference() {
 }
 
 #[test]
-fn another_form_of_file_is_named_as_such() {
+fn file_of_another_format_is_reported_as_such() {
     for (bytes, expected) in [
         (&b"Settlement ID;7;\n"[..], "the columns are separated by semicolons: save the file with commas"),
         (b"\xff\xfeS\0e\0", "it is text in UTF-16: save it as UTF-8"),

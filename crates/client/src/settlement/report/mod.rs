@@ -1,5 +1,5 @@
 //! `upesi settlement report`, as CSV or XLSX: a settlement by the sums of its windows, pair by pair. If the sums do not
-//! agree with the nets of the settlement, there is no report.
+//! agree with the nets of the settlement, no report is written.
 
 mod figures;
 mod tables;
@@ -28,7 +28,7 @@ const REPORT_VERSION: u64 = 1;
 pub struct Report {
     /// The settlement.
     pub settlement: u32,
-    /// Its contents.
+    /// The kind of its contents.
     pub kind: ReportKind,
     /// The output file, as XLSX if its name ends so; without it CSV to stdout.
     pub out: Option<PathBuf>,

@@ -191,7 +191,7 @@ fn remainders_are_shown_and_add_up() {
 }
 
 #[test]
-fn the_head_says_what_it_is() {
+fn head_describes_the_report() {
     let figures = figures(settlement(), &PAIRS);
     let text = to_csv(&render(&figures, &ReportKind::Dfsp(name("green"))).unwrap());
     let (head, _) = text.split_once("\r\n\r\n").unwrap();
@@ -219,7 +219,7 @@ fn the_head_says_what_it_is() {
 }
 
 #[test]
-fn figures_that_contradict_each_other_are_refused() {
+fn inconsistent_figures_are_rejected() {
     let refused = |settlement: Value, pairs: &[_], expected: &str| {
         let text = figures(settlement, pairs).check().unwrap_err();
         assert!(text.contains(expected), "{text}");
@@ -293,7 +293,7 @@ fn spreadsheets_have_the_same_cells() {
 
 /// Names of DFSPs, models and states are texts in every report: no formula, no further row, no hidden text.
 #[test]
-fn no_report_is_steered_by_a_text_from_outside() {
+fn texts_from_outside_cannot_change_a_report() {
     use calamine::{Data, Reader, Xlsx};
     for seed in 0..60 {
         let mut random = Random(seed);
@@ -346,7 +346,7 @@ fn no_report_is_steered_by_a_text_from_outside() {
 }
 
 #[test]
-fn a_terminal_shows_the_matrix_in_columns() {
+fn matrix_for_a_terminal_is_aligned() {
     let expected = "settlement 7, KES sender by receiver
                 '=red  blue  green  total sent
 '=red               0     0      0           0

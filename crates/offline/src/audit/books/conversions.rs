@@ -31,10 +31,10 @@ impl Books {
             Event::ConversionPrepared(conversion) => self.conversion_prepared(place, conversion, findings),
             Event::ConversionFulfilled { id, fulfilment, .. } => {
                 let live = self.conversions.live.get_mut(id);
-                let live = live.ok_or_else(|| format!("conversion {id} is fulfilled, but not in flight"))?;
-                let find = |text: &str| format!("record {}: conversion {id} {text}", place.seq);
+                let live = live.ok_or_else(|| format!("FX transfer {id} is fulfilled, but not in flight"))?;
+                let find = |text: &str| format!("record {}: FX transfer {id} {text}", place.seq);
                 if std::mem::replace(&mut live.is_fulfilled, true) {
-                    return Err(format!("conversion {id} is fulfilled twice"));
+                    return Err(format!("FX transfer {id} is fulfilled twice"));
                 }
                 if Sha256::digest(fulfilment).as_slice() != live.condition {
                     findings
@@ -63,9 +63,9 @@ impl Books {
         findings: &mut Vec<String>,
     ) -> Finding {
         let id = conversion.id;
-        let mut find = |text: &str| findings.push(format!("record {}: conversion {id} {text}", place.seq));
+        let mut find = |text: &str| findings.push(format!("record {}: FX transfer {id} {text}", place.seq));
         if self.conversions.live.contains_key(&id) {
-            return Err(format!("conversion {id} is prepared again while it is in flight"));
+            return Err(format!("FX transfer {id} is prepared again while it is in flight"));
         }
         if conversion.prepare_seq != place.seq {
             find("claims to be of another record");
@@ -86,9 +86,9 @@ impl Books {
             return Ok(());
         }
         let live = Live::of(conversion)
-            .ok_or_else(|| format!("conversion {id} is reserved without parties or accounts"))?;
+            .ok_or_else(|| format!("FX transfer {id} is reserved without parties or accounts"))?;
         if self.conversions.links.contains_key(&live.link) {
-            return Err(format!("conversion {id} is the second of its initiator for one transfer"));
+            return Err(format!("FX transfer {id} is the second of its initiator for one transfer"));
         }
         for text in self.faults_of_reservation(place, conversion, &live) {
             find(&text);
@@ -97,7 +97,7 @@ impl Books {
             find("is reserved, but not forwarded exactly once");
         }
         if live.pending().any(|(_, units)| units < 0) {
-            return Err(format!("conversion {id} reserves an amount below zero"));
+            return Err(format!("FX transfer {id} reserves an amount below zero"));
         }
         self.scheme.post(live.reserved.debtor, live.reserved.units)?;
         for (account, units) in live.pending() {
@@ -176,7 +176,7 @@ impl Books {
         for (account, units) in live.pending() {
             self.scheme.note_pending(account, -units)?;
         }
-        let mut find = |text: &str| findings.push(format!("record {}: conversion {id} {text}", place.seq));
+        let mut find = |text: &str| findings.push(format!("record {}: FX transfer {id} {text}", place.seq));
         if !live.is_fulfilled {
             find("is committed without having been fulfilled");
         }
@@ -189,14 +189,14 @@ impl Books {
             find("is committed, but its FXP is not notified exactly once");
         }
         if live.further.is_some() != further.is_some() {
-            return Err(format!("conversion {id} is committed with another number of movements"));
+            return Err(format!("FX transfer {id} is committed with another number of movements"));
         }
         let judged = self.judge_settled(live.reserved, settled);
-        findings.extend(judged.map(|text| format!("record {}: conversion {id} {text}", place.seq)));
+        findings.extend(judged.map(|text| format!("record {}: FX transfer {id} {text}", place.seq)));
         self.settle_commit(live.reserved, settled)?;
         if let Some((movement, settled)) = live.further.zip(further) {
             let judged = self.judge_settled(movement, settled);
-            findings.extend(judged.map(|text| format!("record {}: conversion {id} {text}", place.seq)));
+            findings.extend(judged.map(|text| format!("record {}: FX transfer {id} {text}", place.seq)));
             // A movement that is settled immediately never reaches the debtor's position.
             match settled {
                 Settled::InWindow => {
@@ -235,7 +235,7 @@ impl Books {
         for (account, units) in live.pending() {
             self.scheme.note_pending(account, -units)?;
         }
-        let mut find = |text: &str| findings.push(format!("record {}: conversion {id} {text}", place.seq));
+        let mut find = |text: &str| findings.push(format!("record {}: FX transfer {id} {text}", place.seq));
         let with = ended_by(place).find(|ended| ended.id == live.link.transfer);
         if with.is_none() && live.link.side == ConversionSide::Payer.number() {
             self.conversions.ended.insert((live.link.transfer, live.link.initiator), place.seq);
@@ -274,7 +274,7 @@ impl Books {
                 let link = Link { transfer: *transfer, side: side.number(), initiator: *party };
                 if let Some(id) = self.conversions.links.get(&link) {
                     findings.push(format!(
-                        "record {seq}: conversion {id} is still in flight although its transfer {transfer} has ended"
+                        "record {seq}: FX transfer {id} is still in flight although its transfer {transfer} has ended"
                     ));
                 }
             }

@@ -46,10 +46,10 @@ impl Books {
             find(format!("is rejected as {} with {code} without a reason", kind.as_str()));
         }
         if let Some(sender) = request.source.and_then(|name| self.scheme.participant_named(name)) {
-            let told =
+            let callbacks =
                 place.about(transfer.id, sender, |content| matches!(content, CallbackContent::Error(..)));
-            if told != 1 {
-                find(format!("is rejected, but its sender is notified {told} times, not once"));
+            if callbacks != 1 {
+                find(format!("is rejected, but its sender is notified {callbacks} times, not once"));
             }
         }
         findings
@@ -156,7 +156,7 @@ impl Books {
             }
         }
         if self.conversions.forbids(transfer, place.time) {
-            find("is reserved although its payer's conversion does not permit it".to_owned());
+            find("is reserved although its payer's FX transfer does not permit it".to_owned());
         }
         if transfer.expires_at < place.time {
             find(format!("is reserved although it expired at {}", transfer.expires_at));

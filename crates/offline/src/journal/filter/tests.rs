@@ -201,7 +201,7 @@ fn concern(event: &Event) -> [bool; 2] {
 }
 
 #[test]
-fn an_event_concerns_whom_it_names_or_whose_account_it_changes() {
+fn event_concerns_named_participants_and_owners_of_accounts() {
     let (green, blue) = (participant(2), participant(3));
     let kind = EndpointType::TRANSFER_POST;
     let (none, both) = ([false; 2], [true; 2]);
@@ -261,7 +261,7 @@ fn an_event_concerns_whom_it_names_or_whose_account_it_changes() {
 }
 
 #[test]
-fn the_end_of_what_a_participant_began_concerns_it_once() {
+fn end_of_a_transfer_concerns_its_participants_once() {
     let refused = |number| {
         let cause = Cause::Hub(Refusal::Expired);
         let (fingerprint, operator_reason) = (None, None);
@@ -285,7 +285,7 @@ fn the_end_of_what_a_participant_began_concerns_it_once() {
 }
 
 #[test]
-fn so_do_the_ends_of_withdrawals_conversions_and_bulks() {
+fn end_of_withdrawal_fx_and_bulk_concerns_participants_once() {
     let lapsed =
         ConversionState::Aborted { kind: AbortKind::Invalid, cause: Cause::Hub(Refusal::Expired), at: AT };
     let begun = [
@@ -322,7 +322,7 @@ fn so_do_the_ends_of_withdrawals_conversions_and_bulks() {
 }
 
 #[test]
-fn what_others_began_ends_without_a_word_to_a_participant() {
+fn end_of_others_transfers_does_not_concern_a_participant() {
     let mut sieve = Sieve::new(Filter::default());
     let mut concerns = |event: &Event| sieve.event_concerns(participant(4), event, &names());
     for event in [
@@ -342,7 +342,7 @@ fn what_others_began_ends_without_a_word_to_a_participant() {
 }
 
 #[test]
-fn a_record_concerns_whom_it_owes_a_callback() {
+fn record_concerns_receivers_of_its_callbacks() {
     let passes = |name: &str, target| {
         let fsp = Some(FspId::parse(name).unwrap());
         let mut sieve = Sieve::new(Filter { fsp, ..Filter::default() });
@@ -353,7 +353,7 @@ fn a_record_concerns_whom_it_owes_a_callback() {
 }
 
 #[test]
-fn what_becomes_of_a_callback_is_about_its_transfer() {
+fn delivery_of_a_callback_is_about_its_transfer() {
     let mut sieve = Sieve::new(Filter { transfer: Some(id(1)), ..Filter::default() });
     let mut passes = |seq, record: &Record<'_>| sieve.passes(seq, AT, record, &names());
     let owed = |number| record(Vec::new(), vec![told(2, Subject::transfer(id(number)))]);
@@ -363,7 +363,7 @@ fn what_becomes_of_a_callback_is_about_its_transfer() {
 }
 
 #[test]
-fn times_are_from_since_to_before_until() {
+fn filter_includes_since_and_excludes_until() {
     let at = Timestamp::from_ms;
     let mut sieve = Sieve::new(Filter { since: Some(at(2)), until: Some(at(4)), ..Filter::default() });
     for (ms, is_printed, is_over) in
@@ -376,7 +376,7 @@ fn times_are_from_since_to_before_until() {
 }
 
 #[test]
-fn events_are_about_the_transfer_that_they_name() {
+fn event_is_about_the_named_transfer() {
     let no_fee = |number| Event::FeeNotCharged {
         transfer: id(number),
         rule: 1,
@@ -408,7 +408,7 @@ fn events_are_about_the_transfer_that_they_name() {
 }
 
 #[test]
-fn conversions_and_bulks_are_about_their_transfers_and_callbacks_about_their_subject() {
+fn fx_and_bulk_events_are_about_their_transfers() {
     for event in [conversion(1, ConversionState::Reserved), bulk(1, BulkState::Received)] {
         let record = record(vec![event], Vec::new());
         assert!(is_about(&record, id(7)) && !is_about(&record, id(8)));

@@ -45,9 +45,9 @@ pub enum SimCommand {
     /// Run a simulated oracle: an external party directory.
     ///
     /// Knows the parties of the DFSPs of `upesi sim` (MSISDNs of 15 digits: 260000 and nine more digits belong to the
-    /// first DFSP, 260001 to the second and so on), those of its rules, and those registered by a hub. GET /_sim/oracle
-    /// shows settings and counters, PUT /_sim/oracle changes the behaviour. Prints its base URL, then runs until
-    /// SIGTERM or SIGINT.
+    /// first DFSP, 260001 to the second and so on), the parties of its rules, and the parties that a hub has
+    /// registered. GET /_sim/oracle shows settings and counters, PUT /_sim/oracle changes the behaviour. Prints its
+    /// base URL, then runs until SIGTERM or SIGINT.
     Oracle(OracleArguments),
     /// Register a party of a simulated DFSP, so that it can be paid.
     ///
@@ -200,8 +200,8 @@ struct Show {
 }
 
 impl Show {
-    /// Prints them as they arrive. It ends only on failure. If it is stopped at any moment, [`Self::tell`] prints the
-    /// rest.
+    /// Prints messages as they arrive. Returns only on failure. If the future is dropped, [`Self::tell`] prints the
+    /// remaining messages.
     async fn run(&mut self) -> Outcome {
         while self.seen.recv_many(&mut self.messages, UNSHOWN_MESSAGES_MAX).await > 0 {
             // A request is recorded when it is answered, which may be after the callback that it caused.

@@ -20,7 +20,7 @@ use super::runtime;
 const SIMULATORS: &str = "http://127.0.0.1:5000";
 /// Address of the DFSPs of a trial.
 const SECURE_SIMULATORS: &str = "https://localhost:5000";
-/// Longer than the simulators wait for a payment.
+/// Time limit of an order, longer than the simulators wait for a payment.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(40);
 const ANSWER_BYTES_MAX: usize = 1 << 20;
 
@@ -30,7 +30,7 @@ pub struct Reach {
     /// Base URL of the simulated DFSPs [http://127.0.0.1:5000, with --trial https://localhost:5000].
     #[arg(long, value_name = "URL")]
     sim: Option<String>,
-    /// Directory of the trial (`upesi pki trial`), whose keys open the simulated DFSPs.
+    /// Directory of the trial (`upesi pki trial`) with the keys for calls to the simulated DFSPs.
     #[arg(long, value_name = "DIR")]
     trial: Option<PathBuf>,
 }
@@ -78,7 +78,7 @@ pub struct PayArguments {
     pub reach: Reach,
 }
 
-/// What is shown of a payment.
+/// The receipt of a payment.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Receipt {
@@ -102,7 +102,7 @@ struct Transfer {
     state: Option<String>,
 }
 
-/// Why the hub or a DFSP rejected an order.
+/// Reason why the hub or a DFSP rejected an order.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Rejection {
@@ -177,7 +177,7 @@ fn order(reach: &Reach, dfsp: FspId, what: &str, body: &Value) -> Result<Bytes, 
     });
     match answer {
         Ok(answer) if answer.status == StatusCode::NOT_FOUND => {
-            Err(Failure::new(Exit::Usage, format!("there is no simulated DFSP {dfsp} at {url}")))
+            Err(Failure::new(Exit::Usage, format!("{url} has no simulated DFSP {dfsp}")))
         }
         Ok(answer) => Ok(answer.body),
         Err(error) => {
@@ -215,7 +215,7 @@ fn in_words(arguments: &PayArguments, receipt: &Receipt) -> String {
         }
     }
     if let Some(transfer) = &receipt.transfer {
-        let state = transfer.state.as_deref().unwrap_or("its end is unknown");
+        let state = transfer.state.as_deref().unwrap_or("its outcome is unknown");
         text += &format!("  transfer {}: {state}\n", transfer.transfer_id);
     }
     text

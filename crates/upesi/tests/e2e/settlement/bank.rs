@@ -45,7 +45,7 @@ fn covers(world: &World) -> [String; 3] {
 }
 
 #[test]
-fn a_bank_file_finishes_its_settlement_once() {
+fn bank_file_finishes_its_settlement_once() {
     let (mut world, _directory, path) = with_settlement();
     let file = path.to_str().unwrap();
     let before = covers(&world);
@@ -99,7 +99,7 @@ fn a_bank_file_finishes_its_settlement_once() {
 
 /// Meanwhile a payer and a receiver are deactivated. Their earlier payments are settled.
 #[test]
-fn suspended_dfsps_are_settled_by_the_banks_file() {
+fn bank_file_settles_suspended_dfsps() {
     let (mut world, _directory, path) = with_settlement();
     let before = covers(&world);
     let activate = |name: &str, body: &str| world.operate("PUT", &format!("/participants/{name}"), body);
@@ -131,7 +131,7 @@ fn suspended_dfsps_are_settled_by_the_banks_file() {
 }
 
 #[test]
-fn a_bank_file_continues_where_it_was_cut_and_other_balances_are_told() {
+fn interrupted_bank_file_continues_and_warns_of_other_balances() {
     let (mut world, _directory, path) = with_settlement();
     let balances = [("greenbank", "1"), ("bluewallet", "0"), ("redmoney", "2")];
     std::fs::write(&path, filled(&world, "1", &balances)).unwrap();
@@ -162,7 +162,7 @@ fn a_bank_file_continues_where_it_was_cut_and_other_balances_are_told() {
 
 /// A payer that was COMMITTED by hand continues to pay, so its money is missing. Meanwhile no receiver is credited.
 #[test]
-fn no_receiver_is_credited_while_a_payer_is_not_finished() {
+fn receivers_are_not_credited_before_all_payers() {
     let (mut world, _directory, path) = with_settlement();
     let before = covers(&world);
     let balances = [("greenbank", "2967.75"), ("bluewallet", "3020.5"), ("redmoney", "3011.75")];
@@ -254,7 +254,7 @@ fn windows_settlements_and_the_transfers_of_a_window_are_exported() {
     let narrowed = exported(&world, "settlements", &columns, &["--window", "1", "--dfsp", "redmoney"]);
     assert_eq!(narrowed, lines[2..3]);
 
-    // The transfers of its window, with which a DFSP reconciles its net.
+    // A DFSP reconciles its net with the transfers of its window.
     let columns = Kind::Transfers.names();
     let all = exported(&world, "transfers", &columns, &[]);
     let mut windows: Vec<_> = cells(&all, &columns, &["settlementWindowId"]).concat();

@@ -116,7 +116,7 @@ fn open(world: &mut World, page: &str, directory: &Path) {
 }
 
 #[test]
-fn a_day_can_be_followed_as_the_page_shows_it() {
+fn settlement_page_shows_real_output() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/settlement.md");
     let page = fs::read_to_string(&path).unwrap();
     let directory = tempfile::tempdir().unwrap();
