@@ -13,7 +13,7 @@ macro_rules! stored_enum {
     ) => {
         $(#[$enum_doc])*
         #[derive(Clone, Debug, PartialEq, Eq)]
-        #[expect(missing_docs, reason = "fields are named by what they are")]
+        #[expect(missing_docs, reason = "the names of the fields say it")]
         pub enum $enum {
             $($(#[$doc])* $name $(($single))? $({ $($(#[$field_doc])* $field: $type),* })?,)*
         }

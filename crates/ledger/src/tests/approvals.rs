@@ -127,7 +127,7 @@ pub(super) fn waits(outcome: &Outcome) -> bool {
     matches!(outcome, Ok(AdminOutcome::Proposed(_)))
 }
 
-/// While there is one administrator, nobody else could approve. From the second one on, two administrators grant rights
+/// A single administrator needs no approval. From the second one on, two administrators grant rights
 /// and one revokes them; rights of administrators need two in both cases.
 #[test]
 fn administrators_need_each_other() {
@@ -240,7 +240,7 @@ fn both_people_are_in_the_trail() {
             let Some(Event::OperatorActed(entry)) = events.last() else { panic!("{events:?} has no entry") };
             assert_eq!(entry.chain, entry.chain_after(&head, events));
             head = entry.chain;
-            let who = entry.by.on_behalf_of.as_deref().unwrap_or("nobody");
+            let who = entry.by.on_behalf_of.as_deref().unwrap_or("itself");
             format!("{} {} for {who}: {} → {}", entry.by.action, entry.by.operator, entry.object, entry.after)
         })
         .collect();
@@ -248,7 +248,7 @@ fn both_people_are_in_the_trail() {
     assert_eq!(
         told,
         [
-            format!("funds.in amina for nobody: approval 1: {what} → proposed: COMMITTED"),
+            format!("funds.in amina for itself: approval 1: {what} → proposed: COMMITTED"),
             format!("funds.in brian for amina: {what}, by approval 1 → COMMITTED"),
         ]
     );

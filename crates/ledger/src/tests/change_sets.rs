@@ -34,7 +34,7 @@ fn step(ledger: &mut Ledger) -> (Outcome, Vec<Event>) {
 
 fn told(events: &[Event]) -> String {
     let Some(Event::OperatorActed(entry)) = events.last() else { panic!("{events:?} has no entry") };
-    let who = entry.by.on_behalf_of.as_deref().unwrap_or("nobody");
+    let who = entry.by.on_behalf_of.as_deref().unwrap_or("itself");
     let what = format!("{}: {} → {}", entry.object, entry.before, entry.after);
     let refused = entry.refused.as_ref().map_or(String::new(), |why| format!(" refused {why}"));
     format!("{} {} for {who}: {what}{refused}", entry.by.action, entry.by.operator)
@@ -69,11 +69,11 @@ fn every_record_of_a_set_names_it() {
     assert_eq!(
         told,
         [
-            "change.set amina for nobody: approval 1: change set \"ticket 7\", 3 changes: none → proposed: 1 \
+            "change.set amina for itself: approval 1: change set \"ticket 7\", 3 changes: none → proposed: 1 \
              participant.disable, 1 limit.raise, 1 funds.in"
                 .into(),
-            "as asked brian for nobody: approval 1: pending → applying: change set \"ticket 7\", 3 changes".into(),
-            "participant.disable chris for nobody: participant greenbank: active → inactive".into(),
+            "as asked brian for itself: approval 1: pending → applying: change set \"ticket 7\", 3 changes".into(),
+            "participant.disable chris for itself: participant greenbank: active → inactive".into(),
             format!("limit.raise brian for amina: {cap}, by change set 1, 1 of 3: 0.0005, alarm at 8 % → 0.0009, alarm at 8 %"),
             format!(
                 "funds.in brian for amina: deposit {} of greenbank, 0.0007 XTS, by change set 1, 2 of 3: none → COMMITTED",

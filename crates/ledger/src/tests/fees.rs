@@ -136,14 +136,14 @@ fn a_snapshot_whose_rules_contradict_it_is_refused() {
     type Damage = fn(&mut Ledger);
     let cases: [(Damage, Option<&str>); 4] = [
         (|_| {}, None),
-        (|ledger| ledger.fee_rules[0].id = 2, Some("it numbers its items with gaps")),
+        (|ledger| ledger.fee_rules[0].id = 2, Some("its items are not numbered without gaps")),
         (
             |ledger| ledger.fee_rules[0].terms.payers.push(participant(9)),
-            Some("it refers to something that it does not contain"),
+            Some("it refers to an object that it does not contain"),
         ),
         (
             |ledger| ledger.fee_rules[0].terms.payees.push(participant(9)),
-            Some("it refers to something that it does not contain"),
+            Some("it refers to an object that it does not contain"),
         ),
     ];
     for (index, (damage, expected)) in cases.into_iter().enumerate() {

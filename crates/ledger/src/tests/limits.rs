@@ -43,7 +43,7 @@ fn create(name: &str) -> AdminCommand {
     AdminCommand::CreateParticipant { name, currency: xts(), is_proxy: false }
 }
 
-/// A hub to which participants can be added.
+/// A hub that can accept more participants.
 fn hub() -> Ledger {
     let mut ledger = sound();
     let kind: Box<str> = "HUB_MULTILATERAL_SETTLEMENT".into();
@@ -118,7 +118,7 @@ fn a_withdrawal_beyond_the_cover_is_kept_and_says_why() {
     let mut ledger = sound();
     for (number, units, state, reason) in [
         (30, 461, FundsState::Aborted, "Aborted due to insufficient funds"),
-        (31, 1, FundsState::Reserved, "as told by the bank"),
+        (31, 1, FundsState::Reserved, "as the bank reported"),
     ] {
         let withdrawal = FundsPrepare {
             direction: FundsDirection::Out,
@@ -128,7 +128,7 @@ fn a_withdrawal_beyond_the_cover_is_kept_and_says_why() {
             amount: amount(units),
             currency: xts(),
             external_reference: "".into(),
-            reason: "as told by the bank".into(),
+            reason: "as the bank reported".into(),
             extensions: None,
             fingerprint: [number; 16],
         };

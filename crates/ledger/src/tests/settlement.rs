@@ -104,14 +104,14 @@ pub(super) type Damage = fn(&mut Ledger);
 
 #[test]
 fn each_damage_is_found() {
-    let content = "content 1 of window 1 is not what its accounts paid each other";
-    let nets = "the nets of settlement 1 are not those of its windows";
+    let content = "content 1 of window 1 does not match the sums between its accounts";
+    let nets = "the nets of settlement 1 differ from the nets of its windows";
     let cases: [(Damage, &[&str]); 6] = [
         (|_| {}, &[]),
         (
             |ledger| ledger.windows.add(account(2), account(4), amount(1)),
             &[
-                "2 transfers and 0 legs of conversions were committed with 0 fees, and 0 of them settled at once, but \
+                "2 transfers and 0 legs of FX transfers were committed with 0 fees, and 0 of them settled immediately, but \
                  3 are in settlement windows",
             ],
         ),
@@ -139,7 +139,7 @@ fn a_snapshot_that_contradicts_itself_is_refused() {
     };
     assert_eq!(said_of(&settling()), None);
     let unsound = "its settlement windows contradict each other";
-    let stranger = "it refers to something that it does not contain";
+    let stranger = "it refers to an object that it does not contain";
     let cases: [(Damage, &str); 17] = [
         (|ledger| ledger.windows.all.clear(), unsound),
         (|ledger| ledger.windows.all.truncate(1), unsound),

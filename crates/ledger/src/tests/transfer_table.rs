@@ -80,7 +80,7 @@ fn a_transfer_ends_once() {
 
 #[test]
 #[should_panic(expected = "was never prepared")]
-fn what_was_never_prepared_does_not_end() {
+fn unprepared_transfer_cannot_end() {
     TransferTable::new(HASH_SEED).finish(1, super::id(1), end);
 }
 
