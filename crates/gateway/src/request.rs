@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_ledger_refuses_by_callback_reaches_it() {
+    fn requests_that_the_ledger_rejects_by_callback_reach_it() {
         let body = PREPARE
             .replace("125.5", "1234567890123456.78")
             .replace(
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn amounts_finer_than_the_currency_are_unfit_where_the_scheme_wants_it() {
+    fn amounts_finer_than_the_currency_are_unfit_if_the_scheme_requires_it() {
         let rejects = GatewayConfig { rejects_finer_amounts: true, ..GatewayConfig::default() };
         for (config, amount, expected) in [
             (&GatewayConfig::default(), "125.505", None),
@@ -300,8 +300,7 @@ mod tests {
         assert_eq!(refused(&format!("PATCH /transfers/{ID}"), &parts("1.1", &[]), FULFIL), (501, 2002));
     }
 
-    /// Each line adds one more mistake, from the last check to the first: the error is always that of the earliest
-    /// check.
+    /// Each line adds a mistake, from the last check to the first. The earliest check always determines the error.
     #[test]
     fn the_first_failure_is_the_answer() {
         let stale = FULFIL.replace(
@@ -368,7 +367,7 @@ mod tests {
 
     /// If the hub rejected such an answer to a bulk transfer at once, the money would stay reserved until the deadline.
     #[test]
-    fn an_answer_to_a_bulk_of_an_impossible_time_reaches_the_ledger_with_its_fault() {
+    fn answer_to_a_bulk_transfer_with_an_impossible_time_reaches_the_ledger_with_its_fault() {
         let media: Option<&[u8]> = Some(b"application/vnd.interoperability.bulkTransfers+json;version=1.1");
         let changes = [("content-type", media), ("accept", media)];
         for (time, proxied, fault) in [
@@ -397,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn the_sender_is_judged_between_headers_and_body() {
+    fn sender_is_verified_between_headers_and_body() {
         let ask = |parts: &Parts| {
             let config = GatewayConfig::default();
             read_by("POST /transfers", parts, "[]", &config, &RefuseEveryone).unwrap_err()

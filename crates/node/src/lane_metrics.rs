@@ -7,9 +7,9 @@ use upesi_engine::Participants;
 use upesi_http::BreakerState;
 use upesi_process::exposition::{escape, head};
 
-/// Labels by which Mojaloop's dashboards select deliveries.
+/// Labels of deliveries, as Mojaloop's dashboards select them.
 const DELIVERED_LABELS: &str = "serviceName=\"ml-handler-notification\",success=\"true\",";
-/// Labels by which Mojaloop's dashboards select failed attempts.
+/// Labels of failed attempts, as Mojaloop's dashboards select them.
 const FAILED_LABELS: &str = "serviceName=\"ml-handler-notification\",success=\"false\",";
 
 /// A histogram of each lane, with its labels.

@@ -147,7 +147,7 @@ fn tell_leader(progress: &Progress) {
             let address = progress.leader.as_deref().unwrap_or_default();
             tracing::info!(epoch, seq, leader = node.0, address, "following the cluster's log");
         }
-        None => tracing::info!(epoch, seq, "following the cluster's log; there is no leader"),
+        None => tracing::info!(epoch, seq, "following the cluster's log; the cluster has no leader"),
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use upesi_admission::{Class, SourceId};
 
-/// Number of senders with a rate limit of their own. If there are more, some share one.
+/// Number of senders with their own rate limit. If there are more, some share one.
 const SENDERS: usize = 4_096;
 /// Ticks per nanosecond. Time is counted in fractions of a nanosecond so that a byte at a high rate costs more than
 /// zero.
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_announced_is_owed() {
+    fn unannounced_bytes_are_charged_later() {
         let shares = ByteShares::new(MIB);
         assert!(shares.take(Class::New, DFSP, 1, 0));
         shares.charge(Class::New, DFSP, 10 * MIB, 0);
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn extreme_rates_and_times_neither_overflow_nor_stop_anything_for_ever() {
+    fn extreme_rates_and_times_neither_overflow_nor_block_a_sender() {
         let unbounded = ByteShares::new(0);
         assert!(!unbounded.are_bounded() && unbounded.take(Class::New, DFSP, u64::MAX, u64::MAX));
         unbounded.charge(Class::New, DFSP, u64::MAX, 0);

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use upesi_admission::Class;
 use upesi_http::current_worker;
 
-/// Number of workers with a probe of their own. If there are more, some share one.
+/// Number of workers with their own probe. If there are more, some share one.
 const PROBE_SLOTS: usize = 64;
 /// Interval between probes of a worker that has requests.
 const PROBE_INTERVAL_NS: u64 = 1_000_000;

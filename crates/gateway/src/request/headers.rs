@@ -22,8 +22,9 @@ const SINGLE: [&str; 10] = [
     "x-client-id",
 ];
 
-/// Bodies up to this size are copied next to their headers. The copy frees the connection's buffer, of which the body
-/// is a slice, and uses only the memory that the request needs. Above this size the copy would cost more than it saves.
+/// Bodies up to this size are copied next to their headers. A body is a slice of the connection's buffer: the copy
+/// frees the buffer, and uses only the memory that the request needs. Above this size the copy would cost more than it
+/// saves.
 const COPIED_BODY_BYTES_MAX: usize = 16 * 1024;
 
 pub(crate) struct Lookup<'a>(pub(crate) &'a HeaderMap);

@@ -67,7 +67,7 @@ fn a_large_body_counts_until_it_is_passed_on() {
 }
 
 #[test]
-fn what_can_never_be_taken_is_not_told_to_try_again() {
+fn body_above_the_limit_is_rejected_without_retry() {
     let (running, _silent) = start(8 * KIB * KIB);
     for is_chunked in [false, true] {
         let answer = send(&running, &quote(BODY_BYTES_MAX + 1), is_chunked);
@@ -126,7 +126,7 @@ fn a_dfsp_holds_its_share_and_others_have_theirs() {
         assert!(is_busy(&proxy.exchange(&large("greenbank"))));
         drop(let_go(&silent));
         let mut green = known(&running, "greenbank");
-        assert_eq!(green.exchange(&large("greenbank")).status, 202, "it was passed on");
+        assert_eq!(green.exchange(&large("greenbank")).status, 202, "the first body was forwarded");
     }
 }
 
@@ -151,7 +151,7 @@ fn bodies_that_are_slow_to_come_count_while_they_are_read() {
     let (running, _silent) = start_with_shares();
     let medium = message("bluewallet", &quote(60 * KIB), false);
     let (begun, last) = medium.split_at(medium.len() - 1);
-    // Three fit, and of the fourth no more bytes are read.
+    // Three fit, and the rest of the fourth is not read.
     let mut slow: Vec<_> = (0..4).map(|_| running.connect()).collect();
     slow.iter_mut().for_each(|client| client.send(begun));
     let refused = loop {
@@ -165,5 +165,5 @@ fn bodies_that_are_slow_to_come_count_while_they_are_read() {
         client.send(last);
         assert_eq!(client.answer().status, 202);
     }
-    assert_eq!(running.ask(&medium).status, 202, "what is read is another bound's");
+    assert_eq!(running.ask(&medium).status, 202, "a complete body counts towards another limit");
 }

@@ -221,7 +221,7 @@ fn beyond_the_pace_pages_and_unknown_paths_are_refused_and_health_is_not() {
     for (line, usual) in [("GET /docs", 200), ("GET /unknown", 404)] {
         let answers = ask(line);
         let refused: Vec<_> = answers.iter().filter(|answer| answer.status == 503).collect();
-        // 100 at once, 100 that wait for at most a second, and those that the elapsed time allows.
+        // 100 at once, 100 after at most a second, and more for the elapsed time.
         assert!(!refused.is_empty() && refused.len() <= 300, "{line}: {}", refused.len());
         for answer in refused {
             assert_eq!((answer.code(), answer.header("connection")), (2005, Some("close")), "{answer:?}");

@@ -226,9 +226,9 @@ fn large_bodies_of_strangers_leave_room_for_others() {
         client.send(last);
         assert_eq!(client.answer().status, 202);
     }
-    // Their shares are released when their messages end, perhaps after their answers.
+    // The shares are returned when the messages end, perhaps after their answers.
     let begun = Instant::now();
     while running.ask(&whole).status != 202 {
-        assert!(begun.elapsed() < PATIENCE, "what they took came back");
+        assert!(begun.elapsed() < PATIENCE, "their shares were returned");
     }
 }

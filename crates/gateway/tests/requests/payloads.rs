@@ -78,7 +78,7 @@ fn a_refused_prepare_is_kept_by_its_fingerprint() {
     assert_eq!(kept.body, "");
     assert!(String::from_utf8_lossy(&kept.headers).contains("x-own: 1\r\n"), "for the callback");
 
-    // It is nevertheless known again.
+    // The resend is nevertheless recognised.
     assert_eq!(running.ask(&post(&[], &body)).status, 202);
     let CallbackContent::State(_, view) = told(&running) else { panic!("{:?}", told(&running)) };
     assert_eq!(view.state, PublicState::Aborted);

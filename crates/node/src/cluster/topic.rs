@@ -1,4 +1,4 @@
-//! Keeps the topic of a cluster short while this node is the leader: deletes entries that no node needs any longer.
+//! Keeps the topic of a cluster short while this node is the leader: deletes entries that every node has copied.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};

@@ -1,5 +1,5 @@
 //! The admin document against the running API. Its examples, sent in order, are an onboarding with the document's
-//! answers. Every operation is called, and every schema of a request rejects what it forbids.
+//! answers. Every operation is called, and every schema of a request rejects invalid values.
 
 use std::collections::BTreeSet;
 
@@ -293,7 +293,7 @@ impl Walk {
         self.call("setApprovalPolicy");
     }
 
-    /// The key in the document's example, which must be that of the prepare's callback.
+    /// The key in the document's example. It must be the key of the prepare's callback.
     fn callback_key(&mut self) -> String {
         let page = self.client.send("GET", "/callbacks", &[], None).body;
         let page: Value = serde_json::from_str(&page).unwrap();
@@ -410,7 +410,7 @@ fn people_enrol_and_log_in_as_the_document_says() {
     let document = Document::of(Surface::Admin);
     let mut walk = Walk { hub, document, client, called: BTreeSet::new() };
     let mut by = Some(bootstrap);
-    // Each shows three codes: those of the intervals before, at and after the fixed time.
+    // Each shows three codes: for the intervals before, at and after the fixed time.
     for (name, roles) in [("ines", json!(["iam-admin"])), ("amina", json!(["viewer"]))] {
         let by_token = by.as_deref();
         let headers =
@@ -484,7 +484,7 @@ fn breaches(
 }
 
 #[test]
-fn what_the_schemas_forbid_is_refused() {
+fn requests_that_violate_a_schema_are_rejected() {
     let mut walk = Walk::begin();
     walk.onboard();
     let mut sent = 0;
@@ -526,7 +526,7 @@ fn what_the_schemas_forbid_is_refused() {
     assert!(sent > 200, "{sent}");
 }
 
-/// The paths and methods of the router are those of the document.
+/// The router and the document have the same paths and methods.
 #[test]
 fn the_router_is_the_document() {
     let source = include_str!("../../../admin/src/routes.rs");

@@ -41,7 +41,7 @@ fn the_documents_are_openapi() {
 }
 
 #[test]
-fn references_lead_somewhere_and_components_are_used() {
+fn references_exist_and_components_are_used() {
     for (surface, document) in Document::both() {
         let mut used = BTreeSet::new();
         visit(&document.0, "", &mut |pointer, value| {
@@ -90,7 +90,7 @@ fn examples_fit_their_schemas() {
 }
 
 #[test]
-fn every_operation_says_what_it_is() {
+fn every_operation_has_a_description() {
     for (surface, document) in Document::both() {
         let tags: Vec<&Value> =
             document.0["tags"].as_array().unwrap().iter().map(|tag| &tag["name"]).collect();

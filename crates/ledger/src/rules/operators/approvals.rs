@@ -99,7 +99,7 @@ impl Ledger {
         }
     }
 
-    /// Whether nobody else could approve: this is the only administrator that has ever had a credential.
+    /// Whether no other operator could approve: this is the only administrator that has ever had a credential.
     fn is_only_administrator(&self, name: &str) -> bool {
         let mut administrators =
             self.operators.iter().filter(|one| is_administrator(one) && one.next_credential > 1);
