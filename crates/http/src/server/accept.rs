@@ -27,7 +27,7 @@ use crate::{WorkerHandle, Workers};
 /// Pause of accepting after the system could not return a connection (out of file descriptors).
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// Interval at which a new connection checks whether the connections that make room for it have closed, and time limit
+/// Interval between a new connection's checks of whether the connections that make room for it have closed, and limit
 /// of that wait. They close as soon as their workers run, which may take a while on busy cores.
 const ROOM_PAUSE: Duration = Duration::from_millis(1);
 const ROOM_WAIT_MAX: Duration = Duration::from_millis(500);

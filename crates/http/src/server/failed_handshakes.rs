@@ -15,9 +15,9 @@ use tokio::time::{Instant, sleep_until};
 const ADDRESSES_MAX: usize = 1024;
 /// Minimum time between two handshakes of an address whose last one failed.
 const INTERVAL: Duration = Duration::from_millis(250);
-/// How long a failure is remembered.
+/// Time that a failure is remembered.
 const FAILURE_LASTS: Duration = Duration::from_secs(60);
-/// How long a success is remembered.
+/// Time that a success is remembered.
 const SUCCESS_LASTS: Duration = Duration::from_secs(600);
 
 /// Recent outcomes of handshakes by address.
@@ -26,7 +26,7 @@ pub(super) struct Addresses(Mutex<Known>);
 
 #[derive(Debug, Default)]
 struct Known {
-    /// When the next handshake may begin.
+    /// The time when the next handshake may begin.
     failed: HashMap<IpAddr, Instant>,
     succeeded: HashMap<IpAddr, Instant>,
 }

@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn a_length_that_is_none_is_spoilt() {
+    fn invalid_length_is_corrupted() {
         for length in ["x", "", "-1", "99999999999999999999"] {
             for part in [1, 1000] {
                 let head = format!("POST / HTTP/1.1\r\ncontent-length: {length}\r");

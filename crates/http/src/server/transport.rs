@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_thrown_away_while_closing_is_read_turn_by_turn() {
+    fn discarded_bytes_are_read_turn_by_turn() {
         let turns = turns(|mut transport, context| {
             if transport.closing.is_none() {
                 transport.watched.enter(Phase::Busy);

@@ -1,4 +1,4 @@
-//! Peers that send too much before an answer, or in place of one: the pool gives up the connection, and its worker
+//! Peers that send too much before an answer, or in place of one: the pool closes the connection, and its worker
 //! stays free.
 
 use crate::common;

@@ -198,7 +198,7 @@ async fn without_keep_alive_every_request_has_its_own_connection() {
 }
 
 #[tokio::test]
-async fn failures_are_told_apart() {
+async fn failures_are_distinguished() {
     let cut = "HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nok";
     for (answer, expected) in [
         ("", "closed"),
@@ -282,7 +282,7 @@ async fn a_body_that_stops_times_out() {
 }
 
 #[tokio::test]
-async fn nobody_listening_is_a_connect_error() {
+async fn address_without_a_listener_is_a_connect_error() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     drop(listener);
@@ -347,7 +347,7 @@ async fn a_peer_that_does_not_answer_leaves_connections_for_others() {
 }
 
 #[tokio::test]
-async fn who_finds_no_place_until_the_deadline_is_told_so() {
+async fn request_without_a_free_connection_fails_at_the_deadline() {
     let running = Running::start(Limits::default());
     let pool = pool(&running, PoolConfig { outbound: Outbound::bounded(2), ..PoolConfig::default() });
     let held: Vec<_> = (0..2)

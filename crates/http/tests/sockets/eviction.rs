@@ -1,4 +1,4 @@
-//! The connection that is closed when there are no free places.
+//! The connection that is closed when all places are taken.
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -79,7 +79,7 @@ async fn the_known_keep_their_connection_while_they_use_it() {
 }
 
 #[tokio::test]
-async fn who_became_known_or_is_served_since_it_was_found_stays() {
+async fn candidate_that_became_known_or_is_served_stays() {
     let running = start_with(4);
     let mut first = running.connect().await;
     ask(&mut first, COUNT).await;
@@ -105,7 +105,7 @@ async fn who_became_known_or_is_served_since_it_was_found_stays() {
 }
 
 #[tokio::test]
-async fn a_crowd_of_strangers_locks_nobody_out() {
+async fn crowd_of_unauthenticated_clients_excludes_no_other_client() {
     let running = start_with(64);
     let mut crowd = Vec::new();
     let mut known = running.connect().await;
@@ -184,7 +184,7 @@ async fn a_participant_has_so_many_connections_and_for_more_its_own_make_room() 
 }
 
 #[tokio::test]
-async fn where_a_participant_has_more_than_its_part_its_waiting_connections_make_room_for_others() {
+async fn waiting_connections_of_a_participant_above_its_part_make_room() {
     for (begun, held) in [
         ("POST /wait HTTP/1.1\r\nhost: x\r\ncontent-length: 9\r\n\r\nhalf", 1),
         ("GET /count HT", 0),

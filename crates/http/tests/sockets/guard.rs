@@ -138,7 +138,7 @@ fn pool(guard: &Guard, host: &str, port: u16) -> Pool {
     Pool::new(Origin::new(host, port), config)
 }
 
-/// The result of a request: a status, or the reason why there was no connection.
+/// The result of a request: a status, or the reason why no connection was made.
 async fn ask(guard: &Guard, host: &str, port: u16) -> Result<u16, (ErrorKind, String)> {
     let request = Request::get("/").body(Full::default()).unwrap();
     match pool(guard, host, port).send(request, Instant::now() + AMPLE).await {
@@ -218,7 +218,7 @@ async fn no_connection_leads_to_an_address_that_is_not_public_however_it_is_name
 }
 
 #[tokio::test]
-async fn nothing_on_this_machine_hears_of_what_was_refused() {
+async fn rejected_destinations_receive_no_connection() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     listener.set_nonblocking(true).unwrap();
     let port = listener.local_addr().unwrap().port();

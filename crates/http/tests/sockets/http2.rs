@@ -220,7 +220,7 @@ async fn flood(mut peer: Peer, frames: usize, mut next: impl FnMut(usize) -> Vec
 }
 
 #[tokio::test]
-async fn frames_that_carry_nothing_end_the_connection_and_nobody_elses() {
+async fn frames_without_content_end_only_their_own_connection() {
     const FRAMES: usize = 3000;
     let scheme = Scheme::new();
     let running = scheme.start(patient());
@@ -384,7 +384,7 @@ async fn a_server_that_stops_does_not_wait_for_a_peer_that_says_nothing() {
     let mut peer = scheme.peer(&running).await;
     assert!(peer.send(&get(1, "/count")).await);
     assert_eq!(peer.answer(1).await.0, 200);
-    // It reads nothing more, so it does not acknowledge the GOAWAY frame.
+    // The peer reads nothing more, so it does not acknowledge the GOAWAY frame.
     assert_eq!(running.server.shutdown(ample()).await, 0);
     drop(peer);
 }
@@ -402,7 +402,7 @@ async fn a_server_that_stops_does_not_wait_for_half_a_head_or_half_a_body() {
 }
 
 #[tokio::test]
-async fn who_is_not_trusted_any_more_gets_its_last_answers_and_nothing_else() {
+async fn untrusted_peer_receives_only_its_last_answers() {
     let scheme = Scheme::new();
     let running = scheme.serve(patient(), scheme.server(Protocols::Http2AndHttp1, true));
     let pool = scheme.pool(running.server.local_addr().port(), PoolConfig::default());
@@ -418,7 +418,7 @@ async fn who_is_not_trusted_any_more_gets_its_last_answers_and_nothing_else() {
     };
     let (held, after) = tokio::join!(held, revoked);
     assert_eq!(held.unwrap(), "released");
-    // It returns with a new handshake, which is allowed here because the file has no such entry.
+    // The peer returns with a new handshake, which is allowed here because the file does not block it.
     assert_eq!(after.unwrap(), "3", "two before it, and none on the old connection");
     until("the old one has ended", || running.server.connections() == 1).await;
 }
@@ -464,7 +464,7 @@ async fn bodies_are_read_within_the_limits_of_the_service() {
 }
 
 #[tokio::test]
-async fn a_body_that_nobody_reads_stops_at_the_window() {
+async fn unread_body_stops_at_the_window() {
     let scheme = Scheme::new();
     let running = scheme.start(patient());
     let mut peer = scheme.peer(&running).await;
@@ -546,7 +546,7 @@ async fn an_answer_is_written_before_what_the_same_event_wakes_after_it() {
     for stream in (1..40).step_by(2) {
         assert!(peer.send(&get(stream, "/")).await);
         timeout(AMPLE, service.asked.notified()).await.expect("it is asked");
-        // After the answer to a ping, no more frames are in flight.
+        // After the answer to a ping, no frames are in flight.
         assert!(peer.send(&frame(PING, 0, 0, &[0; 8])).await);
         while peer.next().await.unwrap().kind != PING {}
         let socket = peer.socket();

@@ -175,7 +175,7 @@ async fn a_request_has_the_form_of_http_2() {
 }
 
 #[tokio::test]
-async fn what_a_peer_has_not_taken_is_repeated_once_and_nothing_else_is() {
+async fn only_unprocessed_requests_are_repeated_and_once() {
     let scheme = Scheme::new();
     // First refused, then accepted.
     let peer = Scripted::answering(&scheme, 10, |_, number, _, mut respond| async move {
@@ -399,7 +399,7 @@ async fn connections_end_when_they_idle_or_their_certificates_change() {
     scheme.authority.issue(&upesi_pki::Order { replaces: true, ..order }).unwrap();
     assert!(tls.reload().unwrap());
     ask(&pool, "/echo").await.unwrap();
-    assert_eq!(counts.of(Outcome::Established), 3, "the old one is not used any more");
+    assert_eq!(counts.of(Outcome::Established), 3, "the old connection is no longer used");
     assert_eq!(pool.connections_shared(), 1);
     until("it has ended", || running.server.connections() == 1).await;
 }

@@ -43,7 +43,7 @@ fn alert(error: &io::Error) -> Option<Alert> {
     }
 }
 
-/// The alert that ends a connection on which the client sends nothing.
+/// The alert that ends a connection of a silent client.
 async fn refused(listener: &Listener, client: ClientConfig) -> Option<Alert> {
     let name = ServerName::try_from("127.0.0.1").unwrap();
     let socket = TcpStream::connect(listener.address()).await.unwrap();
@@ -207,7 +207,7 @@ impl World {
                 Alert::CertificateUnknown,
             ),
             case(
-                "with a critical extension that nobody knows",
+                "with an unknown critical extension",
                 chain(root.leaf(with_extension(true)), &[]),
                 Outcome::Untrusted,
                 Alert::CertificateUnknown,

@@ -106,7 +106,7 @@ fn steps(other: Scheme) -> Vec<Step> {
     let mut steps: Vec<Step> = vec![("the server's certificate", Box::new(issue), Ok(true))];
     steps.extend(spoil("hub.key", "x", "hub.key has no private key"));
     steps.extend(spoil("hub.pem", "x", "hub.pem has no certificate"));
-    steps.push(("the list of those who are blocked", Box::new(block), Ok(true)));
+    steps.push(("the list of blocked clients", Box::new(block), Ok(true)));
     steps.extend(spoil("blocked", "x", "blocked has a line 1"));
     steps.push(("the revocation list", Box::new(revoke), Ok(true)));
     steps.extend(spoil("crl.pem", "x", "crl.pem has no revocation list"));

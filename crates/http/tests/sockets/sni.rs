@@ -17,7 +17,7 @@ use upesi_http::{Limits, Outcome};
 use crate::common::AMPLE;
 use crate::common::http2::{Scheme, until};
 
-/// The alert by which a handshake ended.
+/// The alert that ended a handshake.
 fn alert(error: &io::Error) -> Option<AlertDescription> {
     match error.get_ref()?.downcast_ref::<Error>()? {
         Error::AlertReceived(alert) => Some(*alert),

@@ -70,7 +70,7 @@ async fn chains_are_held_to_what_their_authorities_may() {
     // The path below an authority must not exceed its path length.
     assert!(is_served(&listener, last.leaf(plain), &[&last]).await);
     assert!(!is_served(&listener, below_last.leaf(plain), &[&below_last, &last]).await);
-    // Its names must be within the authority's constraints.
+    // The client's names must be within the authority's constraints.
     assert!(is_served(&listener, green.leaf(named("pay.green.example")), &[&green]).await);
     assert!(!is_served(&listener, green.leaf(named("pay.blue.example")), &[&green]).await);
     // A critical extension must be known; others need not be.
@@ -330,5 +330,5 @@ async fn sessions_are_resumed_without_early_data_and_not_after_a_revocation() {
     assert!(listener.ask(&caller).await.is_none(), "a ticket of before opens nothing");
     listener.until_counted(Outcome::Revoked, 1).await;
     let (name, kind, _) = listener.ask(&other).await.unwrap();
-    assert_eq!((&*name, kind), ("other", HandshakeKind::Full), "the others shake hands anew");
+    assert_eq!((&*name, kind), ("other", HandshakeKind::Full), "the others perform a new handshake");
 }
