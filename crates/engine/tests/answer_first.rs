@@ -121,7 +121,7 @@ fn refused(number: u64) -> Command {
 }
 
 #[tokio::test]
-async fn whoever_asked_has_the_answer_before_the_callback_may_go() {
+async fn sender_has_its_answer_before_its_callback_is_released() {
     const COUNT: u64 = 500;
     let (directory, log) = (TempDir::new().unwrap(), Log::default());
     let (engine, handle, greenbank) = start(&directory, &log).await;
@@ -181,7 +181,7 @@ async fn a_callback_to_the_other_party_waits_for_no_answer() {
 }
 
 #[tokio::test]
-async fn where_no_callback_waits_for_answers_no_record_names_an_asker() {
+async fn records_name_no_asker_if_callbacks_do_not_wait_for_answers() {
     let (directory, log) = (TempDir::new().unwrap(), Log::default());
     let (engine, handle, _) = start_with(&directory, WithoutAnswers(log.clone())).await;
     let published = |number| Event::Published { transfer: id(number).to_string(), asker: None };
@@ -228,7 +228,7 @@ async fn the_callbacks_of_those_who_hang_up_may_go_too() {
     engine.shutdown();
 }
 
-/// The same for senders whose whole runtime ends.
+/// A sender whose whole runtime ends still gets its callback.
 #[test]
 fn the_callbacks_of_a_runtime_that_ends_may_go_too() {
     let (directory, log) = (TempDir::new().unwrap(), Log::default());

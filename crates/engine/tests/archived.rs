@@ -177,7 +177,7 @@ fn a_conversion_that_was_archived_is_known() {
     world.forget();
     assert_eq!(world.conversion(1), None);
     world.convert(1, 10);
-    assert_eq!(world.conversion(1), None, "it is not decided anew");
+    assert_eq!(world.conversion(1), None, "it is not decided again");
     assert!(matches!(world.told()[..], [CallbackContent::State(..)]));
 }
 
@@ -194,7 +194,7 @@ fn a_conversion_for_a_transfer_that_was_archived_comes_after_it() {
 }
 
 #[test]
-fn a_bulk_and_its_items_are_known_wherever_they_are() {
+fn bulk_transfer_and_items_are_known_in_memory_and_archive() {
     let mut world = World::new();
     world.pay(10);
     world.send_bulk(1, "nobody", &[11]);
@@ -204,7 +204,7 @@ fn a_bulk_and_its_items_are_known_wherever_they_are() {
     assert!(world.engine.ledger().bulk(bulk_id(1)).is_none());
     assert_eq!((world.bulk(1), world.bulk(2)), (refused, None));
     world.send_bulk(1, "nobody", &[11]);
-    assert!(world.engine.ledger().bulk(bulk_id(1)).is_none(), "it is not decided anew");
+    assert!(world.engine.ledger().bulk(bulk_id(1)).is_none(), "it is not decided again");
 
     world.send_bulk(2, DFSPS[1], &[12, 10, 13]);
     let bulk = world.bulk(2).unwrap();
@@ -226,7 +226,7 @@ fn a_bulk_and_its_items_are_known_wherever_they_are() {
 }
 
 #[test]
-fn transfers_conversions_and_bulks_count_together_for_what_memory_holds() {
+fn transfers_fx_transfers_and_bulk_transfers_share_one_limit_of_memory() {
     let mut world = World::with(EngineOptions { finished_transfers_max: 3, ..EngineOptions::new("nowhere") });
     let expect = |world: &mut World, number: u64, expected: Result<Reply, SubmitError>| {
         let command = prepare(id(number), DFSPS[0], "nobody", "1", EXPIRES_AT);
@@ -312,7 +312,7 @@ fn of_what_is_refused_the_journal_keeps_no_body_and_no_long_headers() {
 }
 
 #[test]
-fn a_handle_looks_at_the_archive_as_long_as_its_engine_is() {
+fn handle_reads_the_archive_until_its_engine_ends() {
     let mut world = World::new();
     world.pay(10);
     world.forget();
@@ -432,7 +432,7 @@ fn an_archivist_that_cannot_read_the_journal_stops_the_engine() {
 }
 
 #[test]
-fn what_goes_to_the_archive_is_timed() {
+fn archiving_is_timed() {
     let mut registry = Registry::default();
     let mut world = World::measured(EngineOptions::new("nowhere"), EngineMetrics::new(&mut registry));
     let timed = |world: &mut World| {
@@ -468,7 +468,7 @@ fn a_standby_without_room_follows_and_writes_its_snapshot_later() {
             .unwrap();
     let snapshots = || SnapshotStore::open_for_reading(Arc::new(disk.clone())).list().unwrap();
     disk.inject(disk.operations().len() as u64, Fault::Broken);
-    assert!(standby.follow_to(last_seq - 2).is_err(), "only room comes by itself");
+    assert!(standby.follow_to(last_seq - 2).is_err(), "only a full disk is a temporary error");
     disk.set_capacity(disk.used_bytes());
     standby.follow_to(last_seq - 1).unwrap();
     assert_eq!(snapshots(), []);

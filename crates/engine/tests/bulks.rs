@@ -421,7 +421,7 @@ fn a_bulk_takes_all_its_steps_by_itself() {
         assert_eq!(handle.submit(new_bulk(), Payload::default()).await, Ok(Reply::Accepted));
     });
     loop {
-        let record = to_hear.recv_timeout(Duration::from_secs(120)).expect("the payee is asked");
+        let record = to_hear.recv_timeout(Duration::from_secs(120)).expect("the request to the payee");
         if record.callbacks.iter().any(|one| matches!(one.content, CallbackContent::BulkRequest(_))) {
             break;
         }

@@ -233,7 +233,7 @@ fn time_that_was_recorded_ahead_stops_no_payment() {
         assert_eq!(hub.state_of(first), PublicState::Reserved);
         hub.submit(fulfil(id(first), "greenbank", "bluewallet"));
         let TransferState::Committed(end) = hub.end_of(first) else { panic!("not committed") };
-        assert_eq!(end.at, Timestamp::from_ms(now), "told in real time");
+        assert_eq!(end.at, Timestamp::from_ms(now), "reported with the real time");
         hub.clock.advance(31_000);
         hub.tick();
         let TransferState::Aborted(end) = hub.end_of(second) else { panic!("did not expire") };

@@ -26,7 +26,7 @@ fn runtime() -> tokio::runtime::Runtime {
 }
 
 #[test]
-fn no_crash_loses_what_was_acknowledged() {
+fn no_crash_loses_acknowledged_requests() {
     let number = |name| std::env::var(name).ok().map(|text| text.parse::<u64>().expect("a number"));
     let (only, seeds) = (number("UPESI_ENGINE_SEED"), number("UPESI_ENGINE_SEEDS").unwrap_or(SEEDS));
     let mut totals = simulation::Totals::default();
@@ -191,7 +191,7 @@ fn a_damaged_record_holds_up_no_callback_behind_it() {
 }
 
 #[test]
-fn the_remains_of_a_batch_end_the_stream_and_are_told() {
+fn remains_of_a_batch_end_the_stream_and_are_reported() {
     runtime().block_on(async {
         let disk = SimDisk::new(0);
         let (engine, handle) = start(&disk);

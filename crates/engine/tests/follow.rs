@@ -152,7 +152,7 @@ fn from_a_snapshot_to_the_same_state_as_from_the_first_record() {
     assert_eq!(earliest.ledger.last_seq(), 0, "the journal is whole");
 }
 
-/// A fold reads records ahead of those that it folds.
+/// A fold reads records ahead of the folded ones.
 #[test]
 fn a_fold_goes_as_far_as_it_is_told_and_up_to_an_error() {
     let directory = tempfile::tempdir().unwrap();
@@ -186,7 +186,7 @@ fn a_fold_goes_as_far_as_it_is_told_and_up_to_an_error() {
 }
 
 #[test]
-fn a_record_that_retention_removed_is_an_error_that_says_what_to_do() {
+fn removed_record_is_an_error_with_its_remedy() {
     let directory = tempfile::tempdir().unwrap();
     let data = directory.path();
     let mut early = None;

@@ -102,7 +102,7 @@ fn crash(data: &Path, name: &str) -> PathBuf {
             Err(error) => panic!("{error}"),
         }
     }
-    panic!("no copy while files stayed where they were");
+    panic!("the files were renamed during every copy");
 }
 
 fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
@@ -142,7 +142,7 @@ fn sorted(numbers: &[(u64, &str)]) -> Vec<(upesi_types::TransferId, Amount)> {
     all
 }
 
-/// A life in which transfers 1 and 2 are removed, and 1 comes again with another amount. Returns the data after crashes
+/// A life that removes transfers 1 and 2, and receives 1 again with another amount. Returns the data after crashes
 /// before the first snapshot, right after the removal and at the end, and the directory with a snapshot.
 fn life(data: &Path) -> [PathBuf; 3] {
     let (engine, handle) = start(data);
@@ -196,7 +196,7 @@ fn an_id_that_comes_again_is_folded_by_every_start() {
 }
 
 #[test]
-fn a_lost_archive_is_made_again_without_what_was_removed() {
+fn rebuilt_archive_has_no_removed_transfers() {
     let directory = tempfile::tempdir().unwrap();
     let crashed = life(&directory.path().join("data"));
     for data in &crashed {

@@ -1,5 +1,5 @@
-//! What operators read in the log when the clocks part: once, not at each tick. Alone in its program, since
-//! other threads would share the caches of what is logged.
+//! Log lines about diverging clocks: each is logged once, not at each tick. The test is alone in its program, because
+//! other threads would share the log's caches.
 
 use std::fmt::{Debug, Write as _};
 use std::sync::{Arc, Mutex};

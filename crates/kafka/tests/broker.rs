@@ -133,7 +133,7 @@ fn nodes_on_a_real_broker_agree() {
     create_topic(&settings, Replicas::TRIAL).expect("a topic");
     check_topic(&settings, Replicas::TRIAL).expect("a topic as it must be");
     let [first, second] = [0, 1].map(|number| Node::new(directory.path(), &settings, number));
-    let log = first.stand_by().expect("it leads: nobody else is there");
+    let log = first.stand_by().expect("it becomes leader, because it is the only node");
     let mut store = log.store().expect("not claimed").appender;
     let mut leader = claim(&log);
     // Small ones, and as large as with a body of 5 MiB.
@@ -159,9 +159,9 @@ fn nodes_on_a_real_broker_agree() {
     });
     let mut successor = claim(&successor);
     successor.append(&mut batch(505, 2, 20)).expect("appended");
-    let error = leader.append(&mut batch(505, 7, 20)).expect_err("it leads no more");
+    let error = leader.append(&mut batch(505, 7, 20)).expect_err("it is no longer the leader");
     assert!(matches!(&error, JournalError::Superseded { by } if by == "node-1"), "{error}");
-    let error = store.append(&mut batch(4, 1, 20)).expect_err("it leads no more");
+    let error = store.append(&mut batch(4, 1, 20)).expect_err("it is no longer the leader");
     assert!(matches!(&error, JournalError::Superseded { by } if by == "node-1"), "{error}");
     drop((leader, store));
     // The former leader follows, with its own copy.

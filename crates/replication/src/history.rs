@@ -47,7 +47,7 @@ impl History {
         });
     }
 
-    /// Positions from which a node may continue, the newest first: its current one, older ones, and the beginning.
+    /// Positions where a node may continue, the newest first: its current one, older ones, and the beginning.
     pub fn candidates(&self, place: &Place) -> Vec<Place> {
         let older = self.0.iter().rev().filter(|older| *older != place).cloned();
         let mut all: Vec<Place> = std::iter::once(place.clone()).chain(older).collect();
@@ -76,7 +76,7 @@ pub(crate) fn first_in(
     Ok(None)
 }
 
-/// How long a read of the log waits for an entry.
+/// Time that a read of the log waits for an entry.
 pub(crate) const PATIENCE: Duration = Duration::from_millis(100);
 /// Maximum number of consecutive reads without an entry although the log has more.
 pub(crate) const LOOKS_MAX: u32 = 100;

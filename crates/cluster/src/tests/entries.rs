@@ -81,7 +81,7 @@ fn a_claim_says_who_claims() {
     let (bytes, _) = first(|draft| draft.body = &[0; 11]);
     assert_eq!(Entry::decode(&bytes).expect("an entry").claim(), None, "a body that is too short");
     let mut fold = Fold::new(CLUSTER, Position::START);
-    assert_eq!(fold.read(0, &bytes), Verdict::Void(Void::Unsound), "nobody would know who leads");
+    assert_eq!(fold.read(0, &bytes), Verdict::Void(Void::Unsound), "the claim does not name its node");
 }
 
 #[test]
@@ -95,7 +95,7 @@ fn a_beginning_says_where_records_go_on() {
     assert_eq!(fold.read(0, &bytes), Verdict::Accepted(entry));
     let Beginning { seq, time_ns, store } = beginning;
     let expected = Position { seq, time_ns, store, chain: entry.chain, next_offset: 1, ..Position::START };
-    assert_eq!(*fold.position(), expected, "nobody leads, in the same epoch");
+    assert_eq!(*fold.position(), expected, "no leader, in the same epoch");
     let mut cut = bytes.to_vec();
     cut.pop();
     let chain = crate::entry::digest_of(&cut);
@@ -121,7 +121,7 @@ fn a_node_stops_before_an_entry_of_a_newer_hub() {
         assert_eq!(
             other.read(0, &changed),
             Verdict::Void(Void::ForeignCluster),
-            "another cluster's concerns nobody"
+            "an entry of another cluster is ignored"
         );
     }
 }

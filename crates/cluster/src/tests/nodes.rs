@@ -50,7 +50,7 @@ fn an_acknowledgement_counts_only_if_nothing_lies_between() {
     );
     assert_eq!(leader.read(3, b"", NOW), Next::Read { from: 4, to: 4 });
     assert_eq!(leader.read(4, &append.bytes, NOW), Next::Accepted);
-    assert_eq!(leader.acknowledged(append.tag, 9, NOW), Next::Wait, "the second copy is nobody's matter");
+    assert_eq!(leader.acknowledged(append.tag, 9, NOW), Next::Wait, "the second copy is ignored");
 }
 
 #[test]
@@ -79,7 +79,7 @@ fn a_leader_that_another_claim_superseded_knows_it_from_the_log() {
     assert_eq!(standby.fold().position().leader.map(|(node, _)| node), Some(NodeId(2)));
     let (role, _) = standby.read(2, &append.bytes, None, NOW);
     let Role::Standby(standby) = role else { panic!("it leads by an entry that is void") };
-    assert_eq!(standby.fold().position().seq, 0, "what it had appended is void");
+    assert_eq!(standby.fold().position().seq, 0, "its own entry is void");
 }
 
 #[test]
@@ -96,7 +96,7 @@ fn a_log_that_lost_its_end_or_has_something_else_stops_the_leader() {
 }
 
 #[test]
-fn a_leader_that_is_idle_says_that_it_lives() {
+fn idle_leader_sends_heartbeats() {
     let (mut leader, _) = leader();
     let due = NOW + Duration::from_millis(300);
     assert!(!leader.is_beat_due(due - Duration::from_nanos(1)));
@@ -191,9 +191,9 @@ fn silence_counts_only_while_the_log_can_be_reached_and_was_read() {
     let mut node = standby(1);
     assert!(!node.asks_for_end(late - Duration::from_nanos(1)));
     assert!(node.asks_for_end(late));
-    assert!(!node.asks_for_end(late), "it was asked for");
+    assert!(!node.asks_for_end(late), "the end was queried");
     assert_eq!(node.end(None, late, 0), Ok(None));
-    assert!(!node.asks_for_end(late), "the silence begins anew");
+    assert!(!node.asks_for_end(late), "the silence begins again");
     let later = late + PATIENCE.silence;
     assert!(node.asks_for_end(later));
     assert_eq!(node.end(Some(3), later, 0), Ok(None), "there is something to read");
@@ -225,7 +225,7 @@ fn a_node_that_may_not_or_whose_clock_is_behind_does_not_claim() {
 /// A leader's clock was an hour ahead, an operator accepted that, and the clock was corrected. Then the clocks of all
 /// nodes are behind the last record.
 #[test]
-fn a_node_whose_clock_is_behind_claims_when_nobody_else_does() {
+fn node_whose_clock_is_behind_claims_if_no_other_node_does() {
     let (mut leader, bytes) = leader();
     let append = leader.append(records(10));
     let Role::Standby(node) = standby(2).read(0, &bytes, None, NOW).0 else { panic!("led at once") };
@@ -362,7 +362,7 @@ fn a_node_whose_clock_is_ahead_of_the_logs_leaves_the_leadership_to_others() {
 }
 
 #[test]
-fn a_node_whose_clock_is_ahead_leads_if_nobody_else_does() {
+fn node_whose_clock_is_ahead_leads_if_no_other_node_does() {
     let ahead = Duration::from_millis(2_001);
     let (_, role) = claims(standby(1), 0, SILENT, ahead);
     let (node, hand_over) = left(role, ahead);
@@ -372,12 +372,12 @@ fn a_node_whose_clock_is_ahead_leads_if_nobody_else_does() {
 }
 
 #[test]
-fn a_little_ahead_is_no_reason() {
+fn small_lead_of_the_clock_is_accepted() {
     for (ahead, leads) in [(0, true), (2_000, true), (2_001, false)] {
         let (_, role) = claims(standby(1), 0, SILENT, Duration::from_millis(ahead));
         assert_eq!(matches!(role, Role::Leader(_)), leads, "{ahead} ms");
     }
-    // It does not contain its time.
+    // The log does not report its time.
     let mut node = standby(1);
     assert!(node.asks_for_end(SILENT));
     let claim = node.end(Some(0), SILENT, i64::MAX).unwrap().unwrap();
@@ -400,7 +400,7 @@ fn an_end_of_the_log_below_what_was_read_is_an_error_and_no_claim() {
 }
 
 #[test]
-fn a_node_that_was_withdrawn_claims_no_more_and_leaves_a_leadership_that_it_is_given() {
+fn withdrawn_node_no_longer_claims_and_hands_over_a_late_leadership() {
     let late = NOW + PATIENCE.silence;
     let mut node = standby(1);
     assert!(node.asks_for_end(late));

@@ -68,7 +68,7 @@ fn a_jump_within_the_bound_is_followed_and_one_beyond_is_not() {
         let (clocks, clock) = guarded();
         clocks.pass(1_000);
         clocks.jump(jump);
-        assert_eq!(since_start(&clock), 1_000, "nothing is believed before the clocks are compared");
+        assert_eq!(since_start(&clock), 1_000, "no jump is followed before the clocks are compared");
         let found = clock.compare(Timestamp::EPOCH);
         assert_eq!(found, state(if followed { 0 } else { jump }, 0), "{jump}");
         clocks.pass(2_000);
@@ -77,7 +77,7 @@ fn a_jump_within_the_bound_is_followed_and_one_beyond_is_not() {
 }
 
 #[test]
-fn a_clock_that_comes_back_is_believed_again() {
+fn clock_that_returns_is_followed_again() {
     for jump in [DAY_MS, -DAY_MS] {
         let (clocks, clock) = guarded();
         clocks.jump(jump);
@@ -90,7 +90,7 @@ fn a_clock_that_comes_back_is_believed_again() {
 }
 
 #[test]
-fn small_steps_may_lead_far_and_one_comparison_missed_is_no_jump() {
+fn small_steps_add_up_and_a_missed_comparison_is_not_a_jump() {
     let (clocks, clock) = guarded();
     for _ in 0..10 {
         clocks.pass(100);
@@ -99,7 +99,7 @@ fn small_steps_may_lead_far_and_one_comparison_missed_is_no_jump() {
     }
     assert_eq!(since_start(&clock), 41_000);
     clocks.pass(DAY_MS);
-    assert!(clock.compare(Timestamp::EPOCH).is_good(), "an engine that was held up is no jump");
+    assert!(clock.compare(Timestamp::EPOCH).is_good(), "a delayed engine is not a jump");
     assert_eq!(since_start(&clock), 41_000 + DAY_MS);
 }
 
@@ -132,7 +132,7 @@ fn the_present_reaches_from_one_clock_to_the_other() {
 }
 
 #[test]
-fn records_ahead_of_the_clock_are_told_beyond_the_bound() {
+fn records_ahead_of_the_clock_are_reported_beyond_the_bound() {
     let (clocks, clock) = guarded();
     let last = Timestamp::from_ms(START_MS + DAY_MS);
     assert_eq!(clock.compare(last), state(0, DAY_MS));
@@ -160,7 +160,7 @@ fn no_year_is_too_late_or_too_early() {
 }
 
 #[test]
-fn faults_are_told_in_words() {
+fn faults_are_described_in_words() {
     assert_eq!(ClockState::default().fault(), None);
     assert!(ClockState::default().is_good());
     for (state, part) in [

@@ -1,4 +1,4 @@
-//! Logs that begin after records: after those of a standalone hub, or after the removed files of a copy.
+//! Logs that begin after records: after the records of a standalone hub, or after the removed files of a copy.
 
 use std::sync::Arc;
 
@@ -75,11 +75,11 @@ fn begins(log: &MemoryLog) -> Option<Beginning> {
 }
 
 fn fills(node: &Node, log: &MemoryLog) {
-    examined(node, log).expect("nothing is nothing else").run(&node.settings()).expect("acknowledged");
+    examined(node, log).expect("an empty log").run(&node.settings()).expect("acknowledged");
 }
 
 #[test]
-fn a_topic_made_anew_begins_with_the_oldest_records_that_are_kept() {
+fn new_topic_begins_with_the_oldest_retained_records() {
     let (nodes, beginning) = trimmed();
     let log = MemoryLog::default();
     fills(&nodes[0], &log);
@@ -105,7 +105,7 @@ fn a_topic_made_anew_begins_with_the_oldest_records_that_are_kept() {
         assert!(is_told, "{error}");
     }
     assert_eq!(records_from(&nodes[2].disk, 1).len(), 4, "nothing was written behind a gap");
-    // The log continues with any node that follows it.
+    // The log continues with any follower.
     let next = Node { life: 7, ..nodes[1].clone() };
     claim(&next.elected(&log)).append(&mut large(31)).expect("appended");
     follows(&nodes[0], &log, Copied { seq: 31, ..all });
@@ -157,7 +157,7 @@ fn a_log_that_another_node_was_quicker_to_begin_is_left_as_it_is() {
     drop(claim(&Node::new(9).elected(&quicker)));
     let log = MemoryLog::default();
     log.put_ahead(Arc::clone(&quicker.entries()[0]));
-    let repair = examined(&nodes[0], &log).expect("nothing is nothing else");
+    let repair = examined(&nodes[0], &log).expect("an empty log");
     let error = repair.run(&nodes[0].settings()).expect_err("another one leads");
     assert!(matches!(error, ReplicationError::Contended { .. }), "{error}");
     assert_eq!(kinds(&log), [Kind::Claim, Kind::Begin]);

@@ -73,7 +73,7 @@ fn retries_and_copies_change_nothing() {
 }
 
 #[test]
-fn a_former_leader_is_told_who_leads_and_follows_again() {
+fn former_leader_learns_the_leader_and_follows_again() {
     let (log, [mut first, second]) = (MemoryLog::default(), [0, 1].map(Node::new));
     let mut former = claim(&first.elected(&log));
     former.append(&mut batch(1, 2)).expect("appended");
@@ -81,7 +81,7 @@ fn a_former_leader_is_told_who_leads_and_follows_again() {
     let mut leader = claim(&second.elected(&log));
     leader.append(&mut batch(3, 1)).expect("appended");
     for _ in 0..2 {
-        let error = former.append(&mut batch(3, 5)).expect_err("it leads no more");
+        let error = former.append(&mut batch(3, 5)).expect_err("it is no longer the leader");
         assert!(matches!(&error, JournalError::Superseded { by } if by == "node-1"), "{error}");
     }
     assert!(
@@ -107,7 +107,7 @@ fn a_former_leader_that_may_not_write_reads_who_leads() {
         leader.append(&mut batch(3, 1)).expect("appended");
         let entries = log.entries().len();
         log.fate(&[fate; 1_000]);
-        let error = former.append(&mut batch(3, 5)).expect_err("it leads no more");
+        let error = former.append(&mut batch(3, 5)).expect_err("it is no longer the leader");
         assert!(matches!(&error, JournalError::Superseded { by } if by == "node-1"), "{error}");
         assert_eq!(log.entries().len(), entries, "it was let in");
         drop(former);
@@ -143,7 +143,7 @@ fn a_claim_that_arrived_first_makes_the_batch_void() {
     log.put_ahead(rival.entries().pop().expect("a claim"));
     let error = former.append(&mut batch(3, 1)).expect_err("the claim came first");
     assert!(matches!(&error, JournalError::Superseded { by } if by == "node-1"), "{error}");
-    assert_eq!(first.records().len(), 2, "what is void is in no copy");
+    assert_eq!(first.records().len(), 2, "no copy has a void record");
 }
 
 #[test]
@@ -201,7 +201,7 @@ fn a_hand_over_that_no_broker_acknowledges_ends_after_three_seconds() {
     appender.append(&mut batch(1, 5)).expect("appended");
     let began = leader.clock.now();
     log.fate(&[Fate::Silence]);
-    let error = appender.hand_over(None).expect_err("nobody acknowledged it");
+    let error = appender.hand_over(None).expect_err("no acknowledgement");
     assert!(error.to_string().contains("was not acknowledged"), "{error}");
     let waited = leader.clock.now().saturating_sub(began).as_millis();
     assert!((3_000..3_200).contains(&waited), "{waited}");
@@ -209,7 +209,7 @@ fn a_hand_over_that_no_broker_acknowledges_ends_after_three_seconds() {
 }
 
 #[test]
-fn a_leader_whose_entries_are_not_acknowledged_says_that_it_is_held_up() {
+fn leader_without_acknowledgements_reports_that_it_is_held_up() {
     let (log, node) = (MemoryLog::default(), Node::new(0));
     let leads = node.elected(&log);
     let mut appender = claim(&leads);
@@ -223,7 +223,7 @@ fn a_leader_whose_entries_are_not_acknowledged_says_that_it_is_held_up() {
         thread::yield_now();
     }
     node.stops.store(true, Ordering::Release);
-    assert!(appending.join().expect("no panic"), "what was not acknowledged was appended");
+    assert!(appending.join().expect("no panic"), "the unacknowledged batch was appended in the end");
     assert!(!leads.is_held_up(), "nothing is on its way");
 }
 
@@ -233,12 +233,12 @@ fn a_leader_whose_process_ends_waits_for_no_broker() {
     let mut appender = claim(&leader.elected(&log));
     log.fate(&[Fate::Silence]);
     leader.stops.store(true, Ordering::Release);
-    let error = appender.append(&mut batch(1, 5)).expect_err("nobody acknowledged it");
+    let error = appender.append(&mut batch(1, 5)).expect_err("no acknowledgement");
     assert!(error.to_string().contains("was not acknowledged"), "{error}");
 }
 
 #[test]
-fn what_is_there_is_synced_together_and_told_when_it_is_on_disk() {
+fn arrived_entries_are_synced_together_and_reported_once_on_disk() {
     let (log, [leads, follows]) = (MemoryLog::default(), [0, 1].map(Node::new));
     let mut appender = claim(&leads.elected(&log));
     for seq in 1..=40 {
@@ -256,7 +256,7 @@ fn what_is_there_is_synced_together_and_told_when_it_is_on_disk() {
         position.seq >= 40
     });
     assert!(matches!(stood, Ok(Stood::Stopped)));
-    assert!(told == 1 && syncs() < 12, "told {told} times, {} syncs", syncs());
+    assert!(told == 1 && syncs() < 12, "{told} reports, {} syncs", syncs());
 }
 
 /// The position in a node's `place`.
@@ -266,7 +266,7 @@ fn copied(log: &MemoryLog, node: &Node) -> Option<u64> {
 }
 
 #[test]
-fn a_survey_ends_when_the_log_says_nothing_more() {
+fn survey_ends_when_no_entry_arrives() {
     let (log, node) = (MemoryLog::default(), Node::new(0));
     claim(&node.elected(&log)).append(&mut batch(1, 5)).expect("appended");
     let mut partition = log.node(&VirtualClock::default());
@@ -399,7 +399,7 @@ fn the_place_of_a_leader_is_written_once_a_second_and_only_if_it_changed() {
     assert_eq!(copied(&log), (Some(4), 4));
 }
 
-/// The space of the copy is reserved in advance; that of the place is not.
+/// The space of the copy is reserved in advance; the space of the place is not.
 #[test]
 fn a_place_that_finds_no_room_is_written_later_and_one_that_the_disk_fails_ends_the_node() {
     let (log, node) = (MemoryLog::default(), Node::new(0));
@@ -490,13 +490,13 @@ fn a_node_that_is_promoted_claims_at_once_though_it_may_not_lead() {
     let mut tell = |progress: &Progress| leader = progress.position.leader.map(|(node, _)| node);
     let stood = stand_by(log.node(&node.clock), node.copies(), &settings, &clock, &stops, &mut tell);
     assert!(matches!(stood, Ok(Stood::Elected(_))));
-    assert_eq!(leader, Some(settings.node), "it was not told");
+    assert_eq!(leader, Some(settings.node), "it was not reported");
     let silence = settings.patience.silence;
     assert!(node.clock.now() < begun + silence, "it waited for {:?}", node.clock.now() - begun);
 }
 
 #[test]
-fn a_node_whose_clock_is_ahead_of_the_logs_leaves_the_lead_to_others_and_says_so() {
+fn node_whose_clock_is_ahead_leaves_leadership_and_reports_it() {
     let hour = Duration::from_secs(3_600);
     let (log, node) = (MemoryLog::default(), Node::new(0));
     log.fall_behind(hour);
@@ -505,7 +505,7 @@ fn a_node_whose_clock_is_ahead_of_the_logs_leaves_the_lead_to_others_and_says_so
     let mut tell = |progress: &Progress| told.extend((!progress.ahead.is_zero()).then_some(progress.ahead));
     let partition = log.node(&node.clock);
     let stood = stand_by(partition, node.copies(), &settings, &clock, &node.stops, &mut tell);
-    // There is no other node.
+    // The cluster has no other node.
     assert!(matches!(stood, Ok(Stood::Elected(_))));
     assert!(node.clock.now() - begun > settings.patience.behind_silence, "{:?}", node.clock.now() - begun);
     assert_eq!(kinds(&log), [Kind::Claim, Kind::HandOver, Kind::Claim]);

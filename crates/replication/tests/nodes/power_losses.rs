@@ -15,7 +15,7 @@ use crate::support::{Fate, MemoryLog, Node, batch, claim};
 const SEEDS: u64 = 40;
 
 #[test]
-fn copies_come_back_to_what_was_accepted() {
+fn copies_return_to_the_accepted_records() {
     let (mut losses, mut changes) = (0, 0);
     for seed in 0..SEEDS {
         let log = MemoryLog::default();

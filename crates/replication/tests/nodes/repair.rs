@@ -59,7 +59,7 @@ fn cut() -> (MemoryLog, [Node; 3]) {
 }
 
 #[test]
-fn a_repair_takes_what_the_copy_lacks() {
+fn repair_copies_records_that_the_copy_lacks() {
     let (log, node) = (MemoryLog::default(), Node::new(0));
     let mut appender = claim(&node.elected(&log));
     appends(&mut appender, 1..=30);
@@ -72,7 +72,7 @@ fn a_repair_takes_what_the_copy_lacks() {
 }
 
 #[test]
-fn what_was_lost_comes_back_from_the_longest_copy() {
+fn repair_restores_lost_records_from_the_longest_copy() {
     let (log, nodes) = cut();
     for (node, has) in nodes.iter().zip([30, 20]) {
         let error = stops(node, &log);
@@ -86,7 +86,7 @@ fn what_was_lost_comes_back_from_the_longest_copy() {
     assert_eq!((repair.log(), repair.copy()), (ends(15, 1), ends(30, 3)));
     let before = log.entries();
     drop(repair);
-    assert_eq!(log.entries(), before, "nothing was asked for");
+    assert_eq!(log.entries(), before, "examining changes nothing");
     let repair = examined(&nodes[0], &log).expect("the log's own records");
     repair.run(&nodes[0].settings()).expect("acknowledged");
     let repaired = log.entries();
@@ -128,7 +128,7 @@ fn a_repair_that_was_cut_off_is_done_by_another() {
 }
 
 #[test]
-fn a_node_whose_copy_is_short_does_not_lead_over_what_others_told_of() {
+fn node_with_a_short_copy_does_not_lead_before_records_that_others_reported() {
     let (log, nodes) = cut();
     // It reported its copy while it followed; the node with the longest copy reports at its start.
     let error = stops(&nodes[2], &log);
@@ -189,10 +189,10 @@ fn a_log_that_begins_late_is_read_from_an_older_place() {
 }
 
 #[test]
-fn a_topic_that_was_made_anew_gets_everything() {
+fn new_topic_gets_all_records() {
     let (_, nodes) = cut();
     let log = MemoryLog::default();
-    let repair = examined(&nodes[0], &log).expect("nothing is nothing else");
+    let repair = examined(&nodes[0], &log).expect("an empty log");
     assert_eq!(repair.log(), Copied::default());
     repair.run(&nodes[0].settings()).expect("acknowledged");
     for node in &nodes[1..] {

@@ -1,4 +1,4 @@
-//! The store's records, which the nodes share in addition to those of the engine.
+//! The store's records, which the nodes share in addition to the engine's records.
 
 use std::sync::Arc;
 
@@ -69,7 +69,7 @@ fn changes_of_a_former_leader_are_in_no_store() {
     store.append(&mut batch(1, 2)).expect("appended");
     let [_leads, mut leads] = appenders(&second, &log);
     for _ in 0..2 {
-        let error = store.append(&mut batch(3, 1)).expect_err("it leads no more");
+        let error = store.append(&mut batch(3, 1)).expect_err("it is no longer the leader");
         assert!(matches!(&error, JournalError::Superseded { by } if by == "node-1"), "{error}");
     }
     assert!(matches!(store.confirm(), Err(JournalError::Superseded { .. })));

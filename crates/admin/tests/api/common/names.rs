@@ -33,7 +33,7 @@ const TABLE: &str = "
     busy                                  Others are reading the *: try again
     too_many_connections                  Too many connections
     disk_full                             the hub has no room on its disk
-    stopping                              the hub has stopped taking commands
+    stopping                              the hub no longer accepts commands
     follower                              This node follows; node * leads, at *
     follower                              This node follows, and no node leads
     follower_not_ready                    This node has not read the log yet
