@@ -12,7 +12,7 @@ use tokio::time::{Instant, timeout};
 use upesi_delivery::lanes::CourierConfig;
 
 #[tokio::test]
-async fn what_the_outbox_holds_at_the_start_is_delivered_in_order() {
+async fn callbacks_in_the_outbox_at_the_start_are_delivered_in_order() {
     let world =
         World::start(CourierConfig { queue_max: 16, concurrency_max: 1, retrying_max: 4, ..config() });
     let target = participant(2);
@@ -125,7 +125,7 @@ async fn draining_finishes_what_is_in_flight_and_leaves_the_rest_to_the_outbox()
     assert_eq!(
         world.courier.drain(Instant::now() + Duration::from_millis(1)).await,
         2,
-        "nobody has answered"
+        "no DFSP has answered"
     );
     world.notify(target, 6, &[6]);
     dfsp.gate.add_permits(Dfsp::open());

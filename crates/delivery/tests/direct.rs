@@ -44,7 +44,7 @@ async fn the_answer_comes_back_whatever_its_status() {
 }
 
 #[tokio::test]
-async fn whoever_cannot_be_reached_is_spared_until_a_probe_finds_it() {
+async fn unreachable_dfsp_gets_no_messages_until_a_probe_succeeds() {
     // No server listens here until the DFSP starts on another port.
     let pause = Duration::from_secs(3600);
     let world = World::start(CourierConfig {
@@ -163,7 +163,7 @@ async fn messages_and_callbacks_do_not_wait_for_each_other() {
 }
 
 #[tokio::test]
-async fn a_connection_that_closes_as_it_is_used_again_is_told_apart() {
+async fn connection_closed_on_reuse_is_a_separate_error() {
     let world = World::start(config());
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     world.endpoints.set(participant(2), listener.local_addr().unwrap());

@@ -208,7 +208,7 @@ pub(crate) fn u64_at(bytes: &[u8], at: usize) -> u64 {
 mod tests {
     use super::*;
 
-    /// Blocks only affect speed: checksum and mask are those of the whole body.
+    /// Blocks only affect speed: checksum and mask apply to the whole body.
     #[test]
     fn a_body_of_many_blocks_is_masked_and_summed_as_one() {
         for sectors in [1, CACHED_BYTES / SECTOR_BYTES, 2 * CACHED_BYTES / SECTOR_BYTES + 3] {

@@ -15,8 +15,8 @@ pub struct CourierConfig {
     pub queue_max: usize,
     /// Maximum number of bytes of a lane's callbacks in memory, headers and bodies. A single callback may exceed it.
     pub queue_bytes_max: usize,
-    /// Maximum number of a lane's callbacks in memory that wait for repetition, and of those that wait behind another
-    /// of their transfer; a quarter of `queue_max` at most. Further ones wait in the outbox.
+    /// Maximum number of a lane's callbacks in memory that wait for repetition, and maximum number that wait behind
+    /// another of their transfer. Each is a quarter of `queue_max` at most. Further ones wait in the outbox.
     pub retrying_max: usize,
     /// Time limit for opening a connection.
     pub connect_timeout: Duration,

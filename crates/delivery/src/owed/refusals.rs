@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_may_pass_is_repeated_and_what_will_not_change_is_not_for_long() {
+    fn temporary_rejections_are_repeated_and_permanent_ones_only_a_few_times() {
         for (status, expected) in [
             (408, Repetition::UntilDeadline),
             (425, Repetition::UntilDeadline),
@@ -78,7 +78,7 @@ mod tests {
             let refusal = refusal(StatusCode::from_u16(status).unwrap(), b"no JSON");
             assert_eq!(refusal.repetition, expected, "{status}");
             assert!(refusal.reason.starts_with(&format!("answered {status}")), "{}", refusal.reason);
-            assert!(!refusal.reason.contains("JSON"), "what it says is not taken over");
+            assert!(!refusal.reason.contains("JSON"), "the text of the answer is not copied");
         }
     }
 

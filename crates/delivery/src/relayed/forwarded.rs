@@ -63,7 +63,7 @@ impl Forwarded {
         Self { requests_max, life, timed, hasher: RandomState::new(), state: Mutex::default() }
     }
 
-    /// Records a request of `sender`, for which `asker` is liable. Call it before the request is sent. Also counts
+    /// Records a request of `sender`; `asker` is liable for it. Call it before the request is sent. Also counts
     /// expired requests as unanswered.
     pub fn note(
         &self,
@@ -257,12 +257,12 @@ mod tests {
         assert!(answer("a", false));
         assert_eq!(counted(&responses), ([1, 0, 0, 0], Some(8)), "the repetition does not count");
         assert!(answer("a", false));
-        assert_eq!(counted(&responses).0, [1, 0, 0, 0], "nor does a second answer");
+        assert_eq!(counted(&responses).0, [1, 0, 0, 0], "a second answer does not count");
         note("a");
         assert!(answer("a", true));
         assert_eq!(counted(&responses).0, [1, 1, 0, 0], "asked again");
         assert!(!answer("b", false));
-        assert_eq!(counted(&responses).0, [1, 1, 0, 0], "not asked at all");
+        assert_eq!(counted(&responses).0, [1, 1, 0, 0], "no request was forwarded");
     }
 
     #[tokio::test(start_paused = true)]
@@ -281,7 +281,7 @@ mod tests {
         assert_eq!(counted(&responses), ([0, 0, 1, 1], None));
         note("d");
         note("e");
-        assert_eq!(counted(&responses).0, [0, 0, 1, 1], "what made way before its time may be answered yet");
+        assert_eq!(counted(&responses).0, [0, 0, 1, 1], "a dropped request may still be answered");
     }
 
     #[tokio::test(start_paused = true)]
@@ -296,7 +296,7 @@ mod tests {
         note(1);
         advance(Duration::from_secs(10)).await;
         assert!(answer(2));
-        assert_eq!(counted(&responses), ([2, 0, 4, 0], Some(50)), "the second was asked again");
+        assert_eq!(counted(&responses), ([2, 0, 4, 0], Some(50)), "the second was requested again");
         assert!(answer(1));
         assert_eq!(counted(&responses).0, [3, 0, 4, 0]);
         // Each of the replaced ones was read.

@@ -170,7 +170,7 @@ fn urls_are_made_from_what_the_receiver_registered() {
 }
 
 #[test]
-fn what_cannot_be_addressed_says_why() {
+fn message_without_an_address_returns_the_reason() {
     let endpoint = EndpointType::parse("FSPIOP_CALLBACK_URL_PARTIES_GET").unwrap();
     let endpoint_type = endpoint.name();
     let message = message(
@@ -391,7 +391,7 @@ fn a_request_has_the_size_of_its_headers_and_its_body() {
 }
 
 #[test]
-fn the_log_names_a_target_or_gives_its_number() {
+fn log_shows_the_name_of_a_target_or_its_number() {
     let renderer = renderer(participants(&[]));
     for (number, name) in [(2, GREENBANK), (9, "participant 9")] {
         assert_eq!(renderer.name(ParticipantId::new(number).unwrap()), name);
@@ -399,7 +399,7 @@ fn the_log_names_a_target_or_gives_its_number() {
 }
 
 #[test]
-fn a_callback_that_cannot_be_rendered_says_why() {
+fn callback_that_cannot_be_rendered_returns_the_reason() {
     let good = record(CallbackContent::ForwardPrepare);
     let [post, ..] = TRANSFER_ENDPOINTS;
     let no_endpoint = Unroutable::NoEndpoint { endpoint_type: post.0 };

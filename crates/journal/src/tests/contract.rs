@@ -16,7 +16,7 @@ fn batch(first_seq: u64, first_time_ns: i64) -> Batch {
 }
 
 #[test]
-fn an_append_reports_what_was_written() {
+fn append_reports_the_written_batch() {
     let mut writer = writer();
     let mut batch = batch(1, 10);
     assert_eq!(batch.push(11, |_| {}), 2);
@@ -67,7 +67,7 @@ fn an_appended_batch_is_reset_before_it_is_filled_again() {
 }
 
 #[test]
-#[should_panic(expected = "removed what it did not write")]
+#[should_panic(expected = "removed existing bytes")]
 fn an_encoder_must_not_remove() {
     batch(1, 10).push(11, Vec::clear);
 }
@@ -199,7 +199,7 @@ fn room_is_counted_to_the_byte() {
     let disk = SimDisk::new(0);
     let options = Options { segment_bytes: 4096, ..Options::default() };
     let mut writer = open(dynamic(&disk), options).expect("opens").writer;
-    assert!(!writer.has_room_for(1), "there is no segment yet");
+    assert!(!writer.has_room_for(1), "no segment exists yet");
     // After the header of a frame or of a segment. The padding also fits.
     let room = |writer: &Writer, bytes: u64| {
         assert!(writer.has_room_for(bytes - 64) && !writer.has_room_for(bytes - 63), "{bytes} bytes");
@@ -227,7 +227,7 @@ fn the_next_segment_is_prepared_from_half_full_on() {
     let disk = SimDisk::new(0);
     let options = Options { segment_bytes: 4096, zero_ahead: false, ..Options::default() };
     let mut writer = open(dynamic(&disk), options).expect("opens").writer;
-    assert_eq!(writer.maintain().expect("maintains"), Maintenance::Advanced, "there is none at all");
+    assert_eq!(writer.maintain().expect("maintains"), Maintenance::Advanced, "no segment is prepared");
     for used in [1024, 1536, 2048, 2560, 3072] {
         append(&mut writer, 100);
         let prepares = used == 2048;

@@ -6,7 +6,7 @@ use crate::sim_disk::{Fault, Kept, Operation, Random, SimDisk};
 
 const SCRIPTS: u64 = 10;
 const OUTCOMES: u64 = 5;
-/// Number of outcomes of a sync, at which frames can be torn.
+/// Number of tried outcomes of a sync, because a sync can tear frames.
 const OUTCOMES_OF_SYNC: u64 = 20;
 
 fn outcomes(random: &mut Random, operation: Operation) -> Vec<Kept> {

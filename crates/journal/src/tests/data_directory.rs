@@ -11,7 +11,7 @@ use crate::{
 };
 
 #[test]
-fn what_was_appended_is_there_after_reopening() {
+fn appended_records_exist_after_reopening() {
     let root = tempfile::tempdir().expect("a temporary directory");
     let path = root.path().join("new/data");
     let options = Options { segment_bytes: 8 * 1024, ..Options::default() };

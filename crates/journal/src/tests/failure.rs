@@ -71,7 +71,7 @@ fn a_poisoned_writer_does_not_touch_the_disk() {
     assert_eq!(writer.next_seq(), 2);
 }
 
-/// Appends a script's batches, and repeats those for which there is no space.
+/// Appends a script's batches, and repeats each batch after a full disk.
 fn append_stubbornly(script: &Script, disk: &SimDisk) -> Result<u64, JournalError> {
     let mut repeated = 0;
     let mut writer = open(dynamic(disk), script.options.clone())?.writer;

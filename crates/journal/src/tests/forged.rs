@@ -1,4 +1,4 @@
-//! Frames with a correct checksum in the wrong place, and remains that differ from those of a torn write.
+//! Frames with a correct checksum in the wrong place, and remains that a torn write cannot leave.
 
 use crate::frame::{self, FrameHeader, HEADER_BYTES, SECTOR_BYTES};
 use crate::sim_disk::script::{dynamic, time};

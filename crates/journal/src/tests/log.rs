@@ -82,7 +82,7 @@ fn room_is_reserved_and_failures_end_it() {
     assert!(appender.has_room_for(900) && !appender.has_room_for(large));
     appender.reserve(large).expect("there is room");
     assert!(appender.has_room_for(large));
-    appender.hand_over(None).expect("there is no other node");
+    appender.hand_over(None).expect("a log of one node");
     disk.inject(disk.operations().len() as u64, Fault::Broken);
     assert!(matches!(append(&mut *appender, 2), Err(JournalError::Io { .. })));
     let later = [appender.confirm(), appender.reserve(large), appender.maintain().map(|_| ())];

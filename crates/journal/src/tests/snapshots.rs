@@ -59,7 +59,7 @@ fn a_power_loss_or_an_error_at_any_operation_leaves_the_old_or_the_new() {
                 let next = disk.operations().len() as u64;
                 disk.inject(next + 1 + ordinal, fault);
                 let result = write(&store, 20, 3_000);
-                let found = latest(&disk.after_power_loss(Kept::Some(seed))).expect("there is one");
+                let found = latest(&disk.after_power_loss(Kept::Some(seed))).expect("a snapshot");
                 let expected = state(found.seq, if found.seq == 10 { 2_000 } else { 3_000 });
                 assert!(found.bytes == expected && found.time_ns == time(found.seq));
                 assert!(found.seq == 20 || result.is_err(), "{fault:?} at {ordinal}: it was acknowledged");
@@ -131,7 +131,7 @@ fn a_large_one_is_written_in_large_pieces() {
 }
 
 #[test]
-fn what_cannot_be_listed_or_removed_is_an_error_and_no_absence() {
+fn failure_to_list_or_remove_is_an_error() {
     let disk = SimDisk::new(0);
     let store = SnapshotStore::open(dynamic(&disk)).expect("opens");
     write(&store, 1, 10).expect("writes");

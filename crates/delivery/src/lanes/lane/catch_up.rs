@@ -35,7 +35,7 @@ impl CatchUp {
         Self { behind: true, watermark: None, noted: None, fetching: false, term: 1 }
     }
 
-    /// Behind again, from the oldest callback on. A page that is being fetched is no longer useful.
+    /// State of a lane that begins again with the oldest callback. A page that is being fetched is discarded.
     pub(super) const fn anew(&self) -> Self {
         Self { fetching: self.fetching, term: self.term + 1, ..Self::new() }
     }

@@ -64,7 +64,7 @@ struct World {
     repeats: Repeats,
     now: Instant,
     next_seq: u64,
-    /// Loaded callbacks return in the order in which they were loaded.
+    /// Loaded callbacks return in the order of their loading.
     list: Vec<Listed>,
     loading: Vec<(CallbackKey, Away)>,
 }
