@@ -73,7 +73,7 @@ pub(crate) enum Script {
     FindsIn(Vec<(&'static str, &'static str)>),
     Fails(OracleFailure),
     FailsAfter(Duration, OracleFailure),
-    /// It rejects these identifiers of a batch and accepts the others.
+    /// The oracle rejects these identifiers of a batch and accepts the others.
     RefusesOfBatch(&'static str, ErrorInformation),
     Hangs,
 }

@@ -159,7 +159,7 @@ fn operations_of_few() -> Vec<Operation> {
     disk.operations()
 }
 
-/// Outcome of an operation for which there was no space.
+/// Outcome of an operation on a full disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outcome {
     /// No update was affected.
