@@ -152,7 +152,7 @@ mod tests {
     const BLUE: SourceId = SourceId(8);
 
     #[test]
-    fn a_source_has_its_rate_and_a_seconds_worth_at_once() {
+    fn source_may_use_one_second_of_its_rate_at_once() {
         let mut rates = Rates::new(10);
         let mut take = |source, per_s, now_ms| rates.take(Counted::Lookup, source, per_s, now_ms);
         assert!((0..5).all(|_| take(GREEN, 5, 1_000).is_ok()));
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn each_thing_has_its_own_rate() {
+    fn each_kind_has_its_own_rate() {
         let mut rates = Rates::new(10);
         assert_eq!(rates.take(Counted::Lookup, GREEN, 1, 0), Ok(()));
         assert_eq!(rates.take(Counted::Registration, GREEN, 1, 0), Ok(()));
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_under_way_is_owed_up_to_a_seconds_worth() {
+    fn charges_above_the_rate_are_owed_up_to_one_second() {
         let mut rates = Rates::new(10);
         for _ in 0..100 {
             rates.charge(Counted::Miss, GREEN, 2, 0);
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_over_the_rate_block_for_a_while() {
+    fn faults_above_the_rate_block_the_source_temporarily() {
         let mut rates = Rates::new(10);
         let mut fault = |now_ms| rates.fault(GREEN, 3, 10_000, now_ms);
         assert_eq!([fault(0), fault(0), fault(0), fault(0)], [false, false, false, true]);
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn sources_without_room_count_as_one() {
+    fn sources_without_an_entry_share_one() {
         let mut rates = Rates::new(2);
         for source in [GREEN, BLUE] {
             assert_eq!(rates.take(Counted::Lookup, source, 1, 0), Ok(()));

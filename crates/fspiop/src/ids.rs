@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_are_ids_however_they_are_encoded() {
+    fn ids_are_decoded_before_parsing() {
         let id = TransferId::parse(ID);
         assert_eq!(read(ID), Ok(PathId::Plain(id.unwrap())));
         let whole: String = ID.bytes().map(|byte| format!("%{byte:02X}")).collect();
@@ -250,14 +250,14 @@ mod tests {
     }
 
     #[test]
-    fn other_texts_stay_as_written() {
+    fn other_texts_remain_as_written() {
         for text in ["x", "any%20text", "a%2Fb", "caf%C3%A9", "...", "5B1C7D0E", &"x".repeat(128)] {
             assert_eq!(read(text), Ok(PathId::Text { text: text.into(), id: None }), "{text}");
         }
     }
 
     #[test]
-    fn texts_that_no_path_should_carry_are_refused() {
+    fn texts_that_are_unsafe_in_paths_are_rejected() {
         for (text, detail) in [
             (&*"x".repeat(129), "/path/ID must NOT have more than 128 characters"),
             ("café", "/path/ID must be ASCII"),

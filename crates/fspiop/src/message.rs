@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn what_bodies_say_is_read_with_their_schema() {
+    fn bodies_are_parsed_with_their_schema() {
         let id = TransferId::parse(ID).unwrap();
         let party =
             r#"{"partyIdInfo":{"partyIdType":"MSISDN","partyIdentifier":"26011","fspId":"bluebank"}}"#;
@@ -461,7 +461,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_about_conversions_are_read_whole() {
+    fn messages_about_fx_transfers_are_read_whole() {
         let post = format!(
             r#"{{"commitRequestId":"{ID}","determiningTransferId":"5b1c7d0e-2f34-4a6b-9c8d-0e1f2a3b4c5d",
             "initiatingFsp":"greenbank","counterPartyFsp":"forex",
@@ -507,7 +507,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_hubs_send_is_refused() {
+    fn messages_that_only_hubs_send_are_rejected() {
         for line in ["PUT /participants/", "PATCH /transfers/", "PATCH /fxTransfers/"] {
             assert_eq!(read(&format!("{line}{ID}"), "{}"), Err(2002), "{line}");
         }

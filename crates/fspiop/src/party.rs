@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_of_a_path_have_1_to_128_characters_and_lead_nowhere_else() {
+    fn ids_in_paths_have_1_to_128_safe_characters() {
         let long = "%C3%A9".repeat(128);
         for id in
             ["26097", "+26097", "%2B26097", "a%40b.cd", "123456%2F78%2F1", "caf%C3%A9", "...", "a..b", &long]
@@ -379,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn a_party_is_known_by_its_decoded_ids() {
+    fn parties_are_compared_by_decoded_ids() {
         let segments = PartySegments { kind: "EMAIL", id: "a%40b.cd", sub_id: Some("shop%2f7") };
         let party = segments.check(false).unwrap();
         assert_eq!((party.kind, party.id, party.sub_id), (PartyIdType::Email, "a%40b.cd", Some("shop%2f7")));
@@ -387,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn the_second_look_is_stricter() {
+    fn second_check_is_stricter() {
         use PartyIdType::{Alias, Email, Iban, Msisdn};
         let digits = "1".repeat(30);
         for (kind, id, passes) in [

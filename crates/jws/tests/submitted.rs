@@ -29,7 +29,7 @@ fn read(text: &str) -> SubmittedKey {
 }
 
 #[test]
-fn a_key_is_the_same_in_every_form() {
+fn same_key_in_every_encoding_is_equal() {
     let key = read(RSA);
     assert_eq!(key, read(RFC_KEY));
     assert_eq!(key, read(&RFC_KEY.replace('\n', "\\r\\n")));
@@ -50,7 +50,7 @@ fn sha256(bytes: &[u8]) -> [u8; 32] {
 }
 
 #[test]
-fn a_certificate_gives_its_key_its_validity_and_must_let_it_sign() {
+fn certificate_limits_its_keys_validity_and_must_allow_signing() {
     let pair = KeyPair::generate(KeySize::Rsa2048).unwrap();
     let private = AsDer::<Pkcs8V1Der<'_>>::as_der(&pair).unwrap();
     let public = AsDer::<PublicKeyX509Der<'_>>::as_der(pair.public_key()).unwrap();
@@ -70,7 +70,7 @@ fn a_certificate_gives_its_key_its_validity_and_must_let_it_sign() {
 }
 
 #[test]
-fn what_is_no_key_for_signatures_is_refused() {
+fn unsuitable_keys_are_rejected() {
     let private = "is a private key, which must stay with its owner: make a new one";
     let one = "must be one key: PEM (BEGIN PUBLIC KEY or BEGIN CERTIFICATE) or a JSON Web Key";
     let with = |member: &str| RSA.replace("\"kid\"", &format!("{member},\"kid\""));
@@ -113,7 +113,7 @@ fn counted(ring: &KeyRing) -> Vec<(String, [u8; 32])> {
 }
 
 #[test]
-fn keys_in_files_give_way_to_those_that_are_kept_elsewhere() {
+fn registered_keys_take_precedence_over_files() {
     let directory = TempDir::new().unwrap();
     for name in ["greenbank", "bluewallet"] {
         fs::write(directory.path().join(format!("{name}.pem")), RFC_KEY).unwrap();

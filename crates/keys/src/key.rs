@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_counts_once_its_public_key_has_verified_it() {
+    fn key_is_usable_after_a_verified_trial_signature() {
         let [own, other] = [0, 1].map(|_| EcdsaKeyPair::generate(&ECDSA_P256_SHA256_FIXED_SIGNING).unwrap());
         let public = |pair: &EcdsaKeyPair| pair.public_key().as_ref().to_vec();
         let (true_one, false_one) = (public(&own), public(&other));

@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn files_of_a_mount_are_of_one_version() {
+    fn files_of_a_mount_have_the_same_version() {
         let directory = tempfile::TempDir::new().unwrap();
         let mount = directory.path();
         swap(mount, "..first");

@@ -122,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn digests_keep_their_zeros_and_numbers_do_not() {
+    fn digests_keep_leading_zeros_and_serial_numbers_do_not() {
         assert_eq!(
             (hex(&[0, 1, 0xab]), number_in_hexadecimal(&[0, 1, 0xab])),
             ("0001ab".into(), "01ab".into())

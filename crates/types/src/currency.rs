@@ -127,7 +127,7 @@ mod tests {
           XCD XDR XOF XPF XTS XXX YER ZAR ZMW ZWD";
 
     #[test]
-    fn every_code_of_the_api_is_admitted() {
+    fn every_code_of_the_api_is_accepted() {
         let codes: alloc::vec::Vec<_> = FSPIOP_CODES.split(' ').collect();
         assert_eq!(codes.len(), 164);
         for code in codes {
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn amounts_with_more_decimals_than_the_currency_are_not_its_own() {
+    fn amounts_with_too_many_decimals_do_not_fit_the_currency() {
         for (code, amount, expected) in [
             ("KES", "0.01", true),
             ("KES", "0.001", false),
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn other_texts_are_no_currency() {
+    fn other_texts_are_rejected() {
         for text in ["", "KE", "kes", "KESX", "ABC", "ZZZ", "AAA", "€€"] {
             assert_eq!(Currency::parse(text), None, "{text}");
         }

@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_are_in_order_and_apart() {
+    fn ranges_are_sorted_and_disjoint() {
         for pair in HIDDEN.windows(2) {
             assert!(pair[0].1 < pair[1].0, "{pair:?}");
         }
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cell_is_never_a_formula() {
+    fn spreadsheet_cells_are_never_formulas() {
         for (text, expected) in [
             ("plain", "plain"),
             ("=cmd|'/c calc'!A1", "'=cmd|'/c calc'!A1"),

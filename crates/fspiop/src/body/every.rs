@@ -54,7 +54,7 @@ mod tests {
 
     /// A new parser is included without an entry in this list.
     #[test]
-    fn every_parser_of_the_module_is_there() {
+    fn every_parser_is_covered() {
         let elsewhere = ["parse_error_body_of", "parse_authorization_query"];
         let exported = include_str!("mod.rs")
             .split(|character: char| !(character.is_ascii_alphanumeric() || character == '_'))

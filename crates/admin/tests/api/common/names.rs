@@ -201,13 +201,13 @@ const TABLE: &str = "
 
     party_not_found                       Party not found
     party_taken                           Party already exists *
-    too_many_party_entries                The party has * entries, which is the most
-    import_gap                            the import goes on at line *
+    too_many_party_entries                The party has the maximum of * entries
+    import_gap                            the import continues at line *
     oracle_not_found                      Oracle not found
-    oracle_exists                         Oracle * is active for * already
+    oracle_exists                         Oracle * is already active for *
     oracle_invalid                        \"*\" must be one of [*]
     oracle_invalid                        \"currency\" must be a currency code in capital letters, such as USD
-    too_many_oracles                      There are * oracles, which is the most; delete one first
+    too_many_oracles                      The registry has the maximum of * oracles; delete one first
 ";
 
 /// The name of the error with this code and description. Malformed requests and internal errors have many texts.
