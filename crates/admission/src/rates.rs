@@ -119,7 +119,7 @@ impl Rates {
         is_new
     }
 
-    /// Milliseconds for which a source is still blocked.
+    /// Remaining milliseconds of a source's block.
     pub fn blocked_ms(&self, source: SourceId, now_ms: u64) -> Option<u64> {
         let until = self.sources.get(&self.key(source))?.blocked_until_ms;
         until.checked_sub(now_ms).filter(|left| *left > 0)
@@ -160,7 +160,7 @@ mod tests {
         assert_eq!(take(BLUE, 5, 1_000), Ok(()), "others have their own");
         assert_eq!(take(GREEN, 5, 1_199), Err(1));
         assert_eq!((take(GREEN, 5, 1_200), take(GREEN, 5, 1_200)), (Ok(()), Err(200)));
-        // A minute later there is a second's worth, and no more.
+        // After a minute, exactly one second of the rate is available.
         assert!((0..5).all(|_| take(GREEN, 5, 61_200).is_ok()));
         assert_eq!(take(GREEN, 5, 61_200), Err(200));
         // A clock that goes back earns nothing.
@@ -195,7 +195,7 @@ mod tests {
         assert_eq!((rates.blocked_ms(GREEN, 0), rates.blocked_ms(BLUE, 0)), (Some(10_000), None));
         assert_eq!((rates.blocked_ms(GREEN, 9_999), rates.blocked(9_999)), (Some(1), 1));
         assert_eq!((rates.blocked_ms(GREEN, 10_000), rates.blocked(10_000)), (None, 0));
-        // It begins anew, with a full second's worth.
+        // After the block, one second of the rate is available again.
         let mut fault = |now_ms| rates.fault(GREEN, 3, 10_000, now_ms);
         let times = [10_000; 4].map(&mut fault);
         assert_eq!(times, [false, false, false, true]);

@@ -133,7 +133,7 @@ impl PathNames for Ids {
 }
 
 impl Segments<'_> {
-    /// Checks the schema of a path. This check follows those of the headers and the body.
+    /// Checks the schema of a path. Call it after the checks of the headers and the body.
     ///
     /// Errors: 400 with 3100.
     pub fn check(self, resource: Resource, extended_party_id_types: bool) -> Result<Ids, SyncError> {
@@ -214,7 +214,7 @@ fn check_transfer_id(segment: &str) -> Result<Option<TransferId>, SyncError> {
         return Err(refuse(&format!("must NOT have more than {PATH_ID_CHARS_MAX} characters")));
     }
     if !segment.bytes().all(|byte| byte.is_ascii_graphic()) {
-        return Err(refuse("must be ASCII, percent-encoded where it is not"));
+        return Err(refuse("must be ASCII, with other characters percent-encoded"));
     }
     let decoded = decode_segment(segment).ok_or_else(|| refuse("is not percent-encoded UTF-8"))?;
     if decoded.chars().any(char::is_control) || matches!(&*decoded, "." | "..") {

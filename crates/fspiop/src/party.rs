@@ -91,7 +91,7 @@ pub struct PartyPath<'a> {
 }
 
 impl<'a> PartySegments<'a> {
-    /// Checks the path's schema. This synchronous check follows those of the headers and the body.
+    /// Checks the path's schema. Call this synchronous check after the checks of the headers and the body.
     ///
     /// Errors: 400 with 3100 for
     /// - an unknown type, or an extended type if those are not supported
@@ -106,7 +106,7 @@ impl<'a> PartySegments<'a> {
         })?;
         check_id(self.id)?;
         if let Some(sub_id) = self.sub_id {
-            // Its callbacks would be mistaken for error callbacks of the id.
+            // Callbacks about this sub id would be mistaken for error callbacks of the id.
             if check_sub_id(sub_id)? == "error" {
                 return Err(refuse("SubId", "must NOT be 'error'"));
             }
@@ -142,7 +142,7 @@ fn is_simple(text: &str) -> bool {
 /// segment, for receivers that decode a slash before they split a path.
 fn decode_checked<'a>(name: &str, segment: &'a str) -> Result<Cow<'a, str>, SyncError> {
     if !segment.bytes().all(|byte| byte.is_ascii_graphic()) {
-        return Err(refuse(name, "must be ASCII, percent-encoded where it is not"));
+        return Err(refuse(name, "must be ASCII, with other characters percent-encoded"));
     }
     let text = decode_segment(segment).ok_or_else(|| refuse(name, "is not percent-encoded UTF-8"))?;
     if text.is_empty() {
@@ -183,9 +183,9 @@ fn is_white_space(character: char) -> bool {
     character.is_whitespace() || character == '\u{feff}'
 }
 
-/// Checks the `{ID}` of a quote, transaction request or authorization, and returns it decoded. This synchronous check
-/// follows those of headers and body. Ids of all kinds of quotes must match the schema. Other ids are judged by their
-/// receiver.
+/// Checks the `{ID}` of a quote, transaction request or authorization, and returns it decoded. Call this
+/// synchronous check after the checks of the headers and the body. Ids of all kinds of quotes must match the schema.
+/// Other ids are judged by their receiver.
 ///
 /// Errors: 400 with 3100 for an id that does not match the schema, has more than 128 characters or control characters,
 /// or is not suitable for a path.
@@ -205,7 +205,7 @@ const MSISDN_DIGITS_MAX: usize = 30;
 /// The second check of a party's path, which hubs make after their 202 response. A rejection is sent as an error
 /// callback.
 ///
-/// Errors: those of [`check_party_id`].
+/// Errors: as for [`check_party_id`].
 pub fn check_party_path(party: &PartyPath<'_>) -> Result<(), SyncError> {
     check_party_id(party.kind, &party.id_text(), party.sub_id_text().as_deref())
 }
@@ -321,8 +321,8 @@ mod tests {
             ("a%C2%A0b", "must match pattern: no blanks and no braces"),
             ("a{b", "must match pattern: no blanks and no braces"),
             ("%7D", "must match pattern: no blanks and no braces"),
-            ("caf\u{e9}", "must be ASCII, percent-encoded where it is not"),
-            ("a b", "must be ASCII, percent-encoded where it is not"),
+            ("caf\u{e9}", "must be ASCII, with other characters percent-encoded"),
+            ("a b", "must be ASCII, with other characters percent-encoded"),
             ("%", "is not percent-encoded UTF-8"),
             ("%C3", "is not percent-encoded UTF-8"),
             ("%2e%2E", "must NOT have dot segments"),

@@ -30,7 +30,7 @@ pub enum Segments<'a> {
 /// The reason why a request line cannot be resolved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unroutable {
-    /// There is no such path. An empty id is treated the same way.
+    /// The path does not exist, or an id in it is empty.
     UnknownPath,
     /// The path exists, but not with this method.
     OtherMethods(&'static ResourcePath),

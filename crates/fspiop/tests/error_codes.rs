@@ -6,7 +6,7 @@ use upesi_types::ErrorCode;
 
 const PAGE: &str = include_str!("../../../docs/error-codes.md");
 
-/// The status of a code for which the page names no other one.
+/// The default status of a code on the page.
 const STATUS_USUAL: u16 = 400;
 /// The lowest code; statuses are below it.
 const CODE_MIN: u16 = 1000;

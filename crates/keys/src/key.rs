@@ -86,7 +86,7 @@ pub trait Key: fmt::Debug + Send + Sync {
 
 /// Whether a key's own public key verifies its signatures.
 pub(crate) fn signs(key: &dyn Key) -> bool {
-    const TRIAL: &[u8] = b"a message of nobody, signed to try a key";
+    const TRIAL: &[u8] = b"a trial message, signed to check a key";
     let (scheme, algorithm): (_, &'static dyn VerificationAlgorithm) = match key.kind() {
         Kind::Rsa => (Scheme::Pkcs1(Hash::Sha256), &RSA_PKCS1_2048_8192_SHA256),
         Kind::P256 => (Scheme::P256, &ECDSA_P256_SHA256_FIXED),

@@ -71,7 +71,11 @@ mod tests {
         let mut pinned = Mount::default();
         assert_eq!(read(pinned.pin(&mount.join("tls.crt"))), "..first");
         swap(mount, "..second");
-        assert_eq!(read(pinned.pin(&mount.join("tls.key"))), "..first", "not that of another certificate");
+        assert_eq!(
+            read(pinned.pin(&mount.join("tls.key"))),
+            "..first",
+            "the key does not belong to another certificate"
+        );
         assert!(pinned.has_changed());
         let mut pinned = Mount::default();
         assert_eq!(read(pinned.pin(&mount.join("tls.key"))), "..second");

@@ -77,7 +77,7 @@ fn world_readable_key_is_rejected() {
             assert!(text.contains("every user") && text.contains("chmod 600"), "{text}");
         }
     }
-    // Also through a link: the mode is that of the target.
+    // Also through a link: the target's mode counts.
     fs::rename(place.file("hub.key"), place.file("elsewhere")).unwrap();
     std::os::unix::fs::symlink(place.file("elsewhere"), place.file("hub.key")).unwrap();
     assert!(ServerTls::load(place.files()).is_err());

@@ -68,7 +68,7 @@ impl TransferId {
         Some(Self { tag: 1 + (high & 0b11), value: value.to_be_bytes() })
     }
 
-    /// Makes a UUID of 16 bytes. Version and variant bits are forced to those of a random (version 4) UUID.
+    /// Makes a random (version 4) UUID of 16 bytes. The version and variant bits are overwritten.
     pub const fn from_random_bytes(mut bytes: [u8; 16]) -> Self {
         bytes[6] = (bytes[6] & 0x0f) | 0x40;
         bytes[8] = (bytes[8] & 0x3f) | 0x80;
@@ -149,7 +149,7 @@ impl fmt::Debug for TransferId {
     }
 }
 
-/// Identifies an FX transfer: a `commitRequestId`. Its forms are those of a [`TransferId`]. The id space is separate,
+/// Identifies an FX transfer: a `commitRequestId`. It has the same forms as a [`TransferId`]. The id space is separate,
 /// so an FX transfer and a transfer may have equal ids.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConversionId(TransferId);
@@ -183,7 +183,7 @@ impl fmt::Debug for ConversionId {
     }
 }
 
-/// Identifies a bulk transfer: a `bulkTransferId`. Its forms are those of a [`TransferId`]. The id space is separate.
+/// Identifies a bulk transfer: a `bulkTransferId`. It has the same forms as a [`TransferId`]. The id space is separate.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BulkId(TransferId);
 

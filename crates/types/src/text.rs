@@ -85,7 +85,7 @@ pub fn escape_lines(text: &str) -> Cow<'_, str> {
     })
 }
 
-/// Escapes all hidden characters except those that `is_kept` accepts, given the character and the text after it.
+/// Escapes all hidden characters that `is_kept` does not accept, given the character and the text after it.
 fn escape_except(text: &str, is_kept: impl Fn(char, &str) -> bool) -> Cow<'_, str> {
     let is_escaped = |(at, char): (usize, char)| {
         is_hidden(char) && !is_kept(char, text.get(at + char.len_utf8()..).unwrap_or_default())

@@ -82,12 +82,12 @@ fn debts_persist_until_repaid_or_the_limit_ends() {
         assert!(taken(&mut shares, SourceId(2), 2, 0) >= 1, "interval {interval}");
         assert_eq!(shares.ask(HEAVY), Err(Denied::Share), "interval {interval}");
     }
-    // Without a limit there is no debt.
+    // The end of the limit also ends debts.
     shares.end_interval(None, 1);
     shares.end_interval(Some(1_000 * REQUEST), 1);
     assert_eq!(shares.ask(HEAVY), Ok(()));
     for _ in 0..2_000 {
         shares.end_interval(None, 1);
     }
-    assert_eq!(shares.sources(), 0, "and nobody is remembered for ever");
+    assert_eq!(shares.sources(), 0, "idle sources are forgotten");
 }

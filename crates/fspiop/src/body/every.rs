@@ -35,7 +35,7 @@ const PARSERS: &[Parser] = parsers![
 ];
 
 /// Runs every parser of this crate on a body. Returns one item for each parser, `None` if it accepts the bytes. Error
-/// callbacks are read as those of each of the `resources`.
+/// callbacks are parsed for each of the `resources`.
 ///
 /// For tests and fuzzers. A request is read only by the parser of its resource.
 pub fn refusals<'a>(

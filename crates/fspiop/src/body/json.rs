@@ -38,7 +38,7 @@ pub(crate) struct Document<'a> {
 
 /// Bytes per value in a message that consists mostly of names and short texts.
 const BYTES_PER_NODE: usize = 8;
-/// Maximum number of values for which space is reserved at the start. The list grows for more.
+/// Maximum initial capacity, in values. The list grows for more.
 const FIRST_NODES_MAX: usize = 256;
 
 impl<'a> Document<'a> {

@@ -162,7 +162,7 @@ impl<'a, const N: usize> Object<'a, '_, '_, N> {
     }
 
     fn index(&self, name: &str) -> usize {
-        index_of(name, &self.schema.names).expect("the schema has every property that is asked for")
+        index_of(name, &self.schema.names).expect("only properties of the schema are requested")
     }
 
     fn value<'v>(&'v self, name: &'static str, position: u32) -> Value<'a, 'v> {

@@ -415,7 +415,7 @@ fn rejected_media_type_names_the_accepted_ones_if_they_fit() {
             "-accept",
             alloc::format!("/header must have required property 'accept': {media_type}.participants+json"),
         ),
-        // There is no space for either, and none is cut in half.
+        // The text has no space for a media type, and media types are not truncated.
         (Resource::TransactionRequests, "-accept", "/header must have required property 'accept'".to_owned()),
     ] {
         let (_, _, description) = refusal_of(Method::Post, resource, &[change]).unwrap();
@@ -434,7 +434,7 @@ fn every_family_has_its_own_media_type() {
                 assert_eq!((error.status, error.code), (400, ErrorCode::MALFORMED_SYNTAX), "{resource:?}");
             }
         }
-        // Also for bulk quotes and quotes of conversions, for which other hubs accept invalid values.
+        // Also for bulk quotes and FX quotes, although other hubs accept invalid dates there.
         let refusal = refusal_of(Method::Post, resource, &["date=tomorrow"]);
         let text = "Malformed syntax - Invalid date header: write it like Tue, 01 Apr 2031 10:00:00 GMT";
         assert_eq!(refusal, Some((400, 3101, text.into())));
