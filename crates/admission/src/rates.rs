@@ -13,7 +13,7 @@ pub enum Counted {
     Miss,
     /// Changes of the directory.
     Registration,
-    /// Messages whose signature is not their sender's.
+    /// Messages with an invalid signature.
     SignatureFault,
 }
 
@@ -163,7 +163,7 @@ mod tests {
         // After a minute, exactly one second of the rate is available.
         assert!((0..5).all(|_| take(GREEN, 5, 61_200).is_ok()));
         assert_eq!(take(GREEN, 5, 61_200), Err(200));
-        // A clock that goes back earns nothing.
+        // A clock step back adds no credit.
         assert_eq!(take(GREEN, 5, 1_000), Err(200));
     }
 
@@ -181,10 +181,10 @@ mod tests {
         for _ in 0..100 {
             rates.charge(Counted::Miss, GREEN, 2, 0);
         }
-        // Two are owed, and one must be there.
+        // Two are owed, and one more must be available.
         assert_eq!(rates.check(Counted::Miss, GREEN, 2, 0), Err(1_500));
         assert_eq!(rates.check(Counted::Miss, GREEN, 2, 1_500), Ok(()));
-        assert_eq!(rates.check(Counted::Miss, GREEN, 2, 1_500), Ok(()), "asking takes nothing");
+        assert_eq!(rates.check(Counted::Miss, GREEN, 2, 1_500), Ok(()), "a check uses no credit");
     }
 
     #[test]

@@ -48,7 +48,7 @@ mod tests {
     use super::*;
     use std::os::unix::fs::symlink;
 
-    /// Puts a version of a secret in force as a mount does: a directory, then one link over another.
+    /// Activates a version of a secret like a mount: creates a directory, then replaces a link.
     fn swap(mount: &Path, version: &str) {
         fs::create_dir(mount.join(version)).unwrap();
         for name in ["tls.crt", "tls.key"] {

@@ -127,7 +127,7 @@ pub fn rewrite_for_forward(request: &[u8], message: &Forward<'_>, out: &mut Vec<
     message.write_unseen(&seen, is_signed, out);
 }
 
-/// Headers that are forwarded in quoting, in addition to the ones that the hub sets. Other hubs drop
+/// Headers that are forwarded in quoting, in addition to the headers of the hub. Other hubs drop
 /// `FSPIOP-Encryption`, so that the receiver cannot decrypt the message.
 const QUOTING_OTHERS: [&[u8]; 4] = [b"tracestate", b"baggage", b"fspiop-encryption", b"fspiop-proxy"];
 

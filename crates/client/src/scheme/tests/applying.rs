@@ -787,7 +787,7 @@ fn a_key_of_signatures_is_added_and_none_is_revoked() {
     }
     let private = KEY.replace("\"e\"", "\"d\":\"AQAB\",\"e\"");
     let failure = apply(&hub_with_keys(""), &with_key(&private), |_| {}).outcome.unwrap_err();
-    let expected = "signature_key is a private key, which must stay with its owner: make a new one";
+    let expected = "signature_key is a private key, which must stay with its owner: create a new one";
     assert!(failure.message.ends_with(expected), "{}", failure.message);
 }
 
