@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn whether_a_prepare_has_expired_is_decided_by_the_hubs_time() {
+    fn prepare_expires_by_the_hubs_time() {
         let [green, blue] = ["green", "blue"].map(|name| FspId::parse(name).unwrap());
         let request = BulkRequest {
             quote: TransferId::parse("aaaaaaaa-5aba-49f1-994d-60d740240046").unwrap(),

@@ -29,7 +29,7 @@ fn request(world: &World, seq: u64) -> OutgoingRequest {
 }
 
 #[tokio::test]
-async fn the_answer_comes_back_whatever_its_status() {
+async fn answer_is_returned_with_any_status() {
     let world = World::start(config());
     let dfsp = world.dfsp(participant(2), Dfsp::open(), |seq, _| seq as u16);
     for status in [200, 202, 404, 500] {
@@ -67,7 +67,7 @@ async fn unreachable_dfsp_gets_no_messages_until_a_probe_succeeds() {
 }
 
 #[tokio::test]
-async fn a_dfsp_that_is_back_is_found_by_the_first_message_after_the_pause() {
+async fn first_message_after_the_pause_detects_a_recovered_dfsp() {
     let world = World::start(CourierConfig {
         breaker_threshold: 1,
         breaker_pause_min: Duration::from_nanos(1),
@@ -97,7 +97,7 @@ async fn a_dfsp_that_is_back_is_found_by_the_first_message_after_the_pause() {
 
 /// The status shows whether the DFSP accepted the message. An unreadable body changes nothing.
 #[tokio::test]
-async fn a_status_counts_though_the_body_breaks_off() {
+async fn status_is_returned_even_if_the_body_is_incomplete() {
     for (status, head) in
         [(202, "content-length: 50"), (200, "transfer-encoding: chunked"), (503, "content-length: 9")]
     {
@@ -120,7 +120,7 @@ async fn a_status_counts_though_the_body_breaks_off() {
 }
 
 #[tokio::test]
-async fn more_than_the_bound_are_refused_at_once_and_the_others_arrive() {
+async fn messages_above_the_limit_are_rejected_at_once() {
     let world = World::start(CourierConfig {
         relay_concurrency_max: 2,
         relay_waiting_max: 3,

@@ -242,7 +242,7 @@ fn callbacks_beyond_the_limit_are_parked_early_with_the_reason() {
 }
 
 #[test]
-fn one_answer_in_ten_refused_loses_nothing() {
+fn rejection_of_every_tenth_callback_loses_none() {
     // Others each time, by number and attempt.
     let manner: Manner = |seq, attempt, _| {
         (seq * 7 + u64::from(attempt) * 3).is_multiple_of(10).then_some(Repetition::UntilDeadline)
@@ -256,7 +256,7 @@ fn one_answer_in_ten_refused_loses_nothing() {
 }
 
 #[test]
-fn a_dfsp_that_refuses_everything_for_ten_minutes_gets_everything_afterwards() {
+fn dfsp_that_rejects_everything_for_ten_minutes_gets_all_callbacks_afterwards() {
     const OUTAGE: Duration = Duration::from_secs(10 * 60);
     let manner: Manner = |_, _, at| (at < OUTAGE).then_some(Repetition::UntilDeadline);
     let mut world = World::new(manner);

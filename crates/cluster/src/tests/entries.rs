@@ -48,7 +48,7 @@ proptest! {
     }
 
     #[test]
-    fn a_changed_bit_or_a_cut_end_is_no_entry(at in any::<prop::sample::Index>(), bit in 0..8_u32) {
+    fn corrupt_or_truncated_entry_is_rejected(at in any::<prop::sample::Index>(), bit in 0..8_u32) {
         let (bytes, _) = first(|_| {});
         let index = at.index(bytes.len());
         let mut changed = bytes.to_vec();
@@ -73,7 +73,7 @@ proptest! {
 }
 
 #[test]
-fn a_claim_says_who_claims() {
+fn claim_names_the_node() {
     let (bytes, _) = first(|_| {});
     let entry = Entry::decode(&bytes).expect("an entry");
     assert_eq!(entry.claim(), Some(claim()));
@@ -85,7 +85,7 @@ fn a_claim_says_who_claims() {
 }
 
 #[test]
-fn a_beginning_says_where_records_go_on() {
+fn beginning_names_the_next_record() {
     let beginning =
         Beginning { seq: 1 << 40, time_ns: -4, store: StorePosition { seq: 1 << 41, time_ns: i64::MIN } };
     let mut fold = Fold::new(CLUSTER, Position::START);

@@ -163,7 +163,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_defaults_work_and_every_mistake_is_named() {
+    fn defaults_are_valid_and_every_mistake_is_reported() {
         assert_eq!(CourierConfig::default().check(), Ok(()));
         let config = CourierConfig {
             report_items: 0,

@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn the_error_code_is_named() {
+    fn rejection_names_the_error_code() {
         let body = |code: &str| {
             format!(r#"{{"errorInformation":{{"errorCode":"{code}","errorDescription":"secret"}}}}"#)
         };
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_prepare_whose_expiration_has_passed_is_moot() {
+    fn only_an_expired_prepare_is_moot() {
         let expiration = Timestamp::parse_iso("2031-04-01T10:00:00.000Z").unwrap();
         let body = concat!(
             r#"{"transferId":"aaaaaaaa-5aba-49f1-994d-60d740240046","payerFsp":"green","payeeFsp":"blue","#,

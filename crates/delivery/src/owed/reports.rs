@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn a_report_is_read_as_it_was_written() {
+    fn report_round_trips() {
         let reports = Reports::default();
         reports.note(park(9));
         reports.note(Command::Delivered(vec![key(7), key(8)]));

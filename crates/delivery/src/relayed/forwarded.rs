@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn only_the_receiver_answers_and_only_the_sender_about_the_same() {
+    async fn answer_is_accepted_only_from_the_receiver_about_the_same_subject() {
         let forwarded = Forwarded::new(8, Duration::from_secs(40), None);
         forwarded.note("26097", &fsp("bluebank"), None, id(3));
         for (subject, sender, answering, expected) in [
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_request_is_remembered_for_its_time_from_the_last_repetition_on() {
+    async fn request_is_remembered_since_its_last_repetition() {
         let forwarded = Forwarded::new(8, Duration::from_secs(40), None);
         let (sender, receiver) = (fsp("bluebank"), id(3));
         for _ in 0..3 {
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_answer_after_a_minute_passes_and_the_request_counts_as_unanswered() {
+    async fn late_answer_is_forwarded_but_the_request_counts_as_unanswered() {
         let (forwarded, responses) = timed(8, 86_400);
         let (sender, receiver) = (fsp("bluebank"), id(3));
         let note = |subject| forwarded.note(subject, &sender, Some(id(2)), receiver);

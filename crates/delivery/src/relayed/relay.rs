@@ -400,7 +400,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn messages_of_lookups_that_are_sent_are_counted_under_mojaloops_name() {
+    async fn sent_lookup_messages_are_counted_with_mojaloops_label() {
         let dead = Err(TransportError::Unreachable("refused".to_owned()));
         let answers = [Ok(202), Ok(202), Ok(200), Ok(503), dead, Err(TransportError::Barred)];
         let mut registry = Registry::default();
@@ -425,7 +425,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn error_is_sent_once_even_if_it_does_not_arrive() {
+    async fn undelivered_error_is_sent_only_once() {
         let Route { operation, segments } =
             Route::resolve(Method::parse("GET"), "/parties/MSISDN/1").unwrap();
         let mut request = Request {
@@ -457,7 +457,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn room_is_bounded_and_a_drain_waits_for_it() {
+    async fn places_are_limited_and_a_drain_waits_for_their_return() {
         let (relay, _script) = relay(&[], 2);
         let permits =
             (relay.admit(&named("greenbank"), 1).unwrap(), relay.admit(&named("greenbank"), 1).unwrap());
@@ -470,7 +470,7 @@ mod tests {
     }
 
     #[test]
-    fn room_is_bounded_in_bytes_and_given_back_with_them() {
+    fn bytes_in_flight_are_limited_and_returned() {
         let (relay, _script) = relay(&[], 100);
         let max = relay.inner.config.bytes_max;
         let [greenbank, other] = ["greenbank", "nobody"].map(named);

@@ -78,7 +78,7 @@ fn callbacks_beyond_the_capacity_are_fetched_again() {
 
 /// An operator resends it before the lane of a hub that has just started has caught up, so a page contains it.
 #[test]
-fn a_recalled_callback_is_sent_once_whether_a_page_brings_it_or_not() {
+fn recalled_callback_is_sent_once_even_if_it_is_also_in_a_page() {
     let now = Instant::now();
     // A page contained it.
     let mut core = Core::new(config(), 1);
@@ -143,7 +143,7 @@ fn failed_loads_are_repeated_and_settled_callbacks_are_forgotten() {
 }
 
 #[test]
-fn a_lane_loads_nothing_while_its_bytes_are_used_up_or_while_it_drains() {
+fn full_or_draining_lane_loads_no_callbacks() {
     let config = CourierConfig { queue_bytes_max: 10, ..config() };
     let (mut core, now) = (Core::new(config, 1), Instant::now());
     page(&mut core, [], now);
@@ -226,7 +226,7 @@ fn resend_during_a_read_of_the_outbox_is_not_lost() {
 
 /// However many callbacks an operator resends, a lane sends all of them, within its memory limit.
 #[test]
-fn any_number_of_recalled_callbacks_is_sent_each_once() {
+fn each_recalled_callback_is_sent_once() {
     const COUNT: u64 = 120_000;
     let (mut core, now) = (Core::new(config(), 1), Instant::now());
     page(&mut core, [], now);

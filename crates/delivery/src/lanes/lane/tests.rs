@@ -522,7 +522,7 @@ fn unreachable() -> Outcome {
 }
 
 #[test]
-fn live_callbacks_while_a_page_is_on_its_way_are_neither_lost_nor_doubled() {
+fn new_callbacks_during_a_page_request_are_sent_exactly_once() {
     let mut core = Core::new(config(), 1);
     let now = Instant::now();
     let (asked, _) = core.ask().unwrap();
@@ -608,7 +608,7 @@ fn a_callback_past_its_deadline_is_parked_even_while_the_lane_pauses() {
 }
 
 #[test]
-fn a_drained_lane_takes_nothing_more_and_reports_what_it_delivered() {
+fn drained_lane_accepts_nothing_and_reports_its_deliveries() {
     let (mut core, now) = level(config());
     for seq in 1..=3 {
         core.offer(owed_callback((seq, 0), (seq, 1)), now);

@@ -31,7 +31,7 @@ fn offer(core: &mut Core, seqs: std::ops::RangeInclusive<u64>, order: impl Fn(u6
 }
 
 #[test]
-fn a_lane_takes_what_fits_and_leaves_the_rest_to_the_outbox() {
+fn lane_leaves_callbacks_above_its_capacity_in_the_outbox() {
     // Numbers of live and of paged callbacks. The last one of a page may exceed the byte limit.
     for (queue_max, bytes_max, sizes, live, paged) in [
         (3, 100, &[1, 1, 1][..], 3, 3),
@@ -64,7 +64,7 @@ fn a_lane_takes_what_fits_and_leaves_the_rest_to_the_outbox() {
 /// Callbacks behind others of their transfer may use a quarter of the memory. If there are more, they are dropped and
 /// read from the outbox later.
 #[test]
-fn callbacks_behind_others_have_a_share_of_the_memory() {
+fn waiting_callbacks_of_a_target_have_a_share_of_the_memory() {
     for (queue_max, retrying_max, bytes_max, bytes, here) in
         [(14, 9, 400, 1, 3), (14, 2, 400, 1, 2), (23, 23, 54, 4, 3), (23, 23, 54, 5, 2), (23, 23, 24, 6, 1)]
     {
@@ -219,7 +219,7 @@ fn the_end_of_a_pause_wakes_a_lane_that_has_something_to_send() {
 }
 
 #[test]
-fn a_full_lane_falls_behind_once_and_becomes_level_again() {
+fn full_lane_falls_behind_once_and_catches_up() {
     let (mut core, now) = level(config());
     core.actions();
     let mut fell_behind = 0;

@@ -51,7 +51,7 @@ fn end(core: &mut Core, entry: Entry, outcome: Outcome, now: Instant) -> bool {
 
 /// `Retry-After` of a DFSP is a minimum delay: it can be longer than the lane's own, but not beyond the deadline.
 #[test]
-fn a_callback_is_not_repeated_before_the_time_that_the_dfsp_named() {
+fn callback_is_not_repeated_before_the_retry_after_time() {
     for (repetition, asked_s, waits_s) in [
         (Repetition::UntilDeadline, 90, 90),
         (Repetition::AFewTimes, 90, 90),
@@ -73,7 +73,7 @@ fn a_callback_is_not_repeated_before_the_time_that_the_dfsp_named() {
 
 /// With a temporary error, `Retry-After` applies to the DFSP: nothing is sent to it before, not even new callbacks.
 #[test]
-fn nothing_is_sent_before_the_time_that_a_busy_dfsp_named() {
+fn nothing_is_sent_before_a_busy_dfsps_retry_after_time() {
     let at = |now: Instant, seconds| now + Duration::from_secs(seconds);
     for (repetition, is_paused) in [(Repetition::UntilDeadline, true), (Repetition::AFewTimes, false)] {
         let (mut core, now) = lane(9, 3);
@@ -213,7 +213,7 @@ fn deliveries_are_reported_together() {
 }
 
 #[test]
-fn waits_grow_with_the_attempts_and_end_at_the_deadline() {
+fn delays_grow_with_the_attempts_and_end_at_the_deadline() {
     let refused = || Outcome::refused("answered 500");
     for (outcome, attempts, from, to) in [
         (refused as fn() -> Outcome, 1, Duration::from_millis(1), Duration::from_millis(2)),

@@ -106,7 +106,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn somebody_always_wakes_for_what_is_to_be_repeated(seed in any::<u64>(), count in 1..=ITEMS_MAX) {
+    fn lane_always_wakes_for_the_next_repetition(seed in any::<u64>(), count in 1..=ITEMS_MAX) {
         // New callbacks are not held back here.
         let config = CourierConfig { retrying_max: ITEMS_MAX, breaker_threshold: 1_000, ..config() };
         // A first attempt may wait for a slot, and a last one may begin just before the deadline.
