@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_forgets_what_every_look_up_finds_in_the_archive() {
+    fn transfers_leave_memory_once_lookups_find_them_in_the_archive() {
         let (progress, mut eviction) = (ArchiveProgress::new(1, 50), Eviction::default());
         assert_eq!(progress.epoch_and_watermark(), (0, 50));
         let mut published = |watermark| {

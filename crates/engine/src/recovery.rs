@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_can_know_how_ids_are_hashed_but_a_simulation() {
+    fn hash_keys_are_random_except_in_simulations() {
         let options = EngineOptions::new("nowhere");
         assert_ne!(ledger_config(&options).hash_seed, ledger_config(&options).hash_seed);
         assert_eq!(ledger_config(&simulated(&SimDisk::new(1))).hash_seed, 7);

@@ -100,7 +100,7 @@ fn commands_share_a_batch_up_to_its_bytes() {
 }
 
 #[test]
-fn an_engine_says_whether_its_batches_are_synced() {
+fn engine_reports_whether_its_batches_are_synced() {
     for (durability, expected) in [(Durability::Synced, 1), (Durability::Volatile, 0)] {
         let disk = SimDisk::new(4);
         let alone = EngineOptions { overlap_bytes_min: usize::MAX, durability, ..options() };
@@ -156,7 +156,7 @@ fn queue_depth_counts_commands_for_the_next_turn() {
 
 /// Reports without a waiting client are retained while the disk is full, up to a limit.
 #[test]
-fn more_reports_than_the_bound_are_lost_while_the_disk_is_full() {
+fn reports_above_the_limit_are_dropped_on_a_full_disk() {
     const REPORTS_MAX: u64 = 65_536;
     let (disk, metrics) = (SimDisk::new(4), EngineMetrics::default());
     let (mut engine, handle) = start_measured(&disk, options(), metrics.clone());
@@ -220,7 +220,7 @@ fn batch_decided_during_a_write_has_its_own_space() {
 
 /// The expirations of a tick are added to a full batch.
 #[test]
-fn what_expires_while_a_batch_is_written_has_room_of_its_own() {
+fn expirations_during_a_write_have_their_own_space() {
     const BODY_BYTES: usize = 3_500;
     let outcomes: Vec<(usize, u64)> = (1..200)
         .map(|batches| {

@@ -149,7 +149,7 @@ async fn finished_transfers_leave_memory_and_are_still_known() {
 }
 
 #[tokio::test]
-async fn an_archive_that_was_deleted_is_rebuilt_from_the_journal() {
+async fn deleted_archive_is_rebuilt_from_the_journal() {
     let (directory, clock) = (TempDir::new().unwrap(), TestClock::starting_at(START_MS));
     let (engine, handle) = start(&directory, &clock);
     onboard(&handle, &["greenbank", "bluewallet"]).await;
@@ -426,7 +426,7 @@ async fn handover_decides_accepted_commands_and_no_others() {
 }
 
 #[tokio::test]
-async fn pages_of_pending_callbacks_go_on_as_long_as_there_are_more() {
+async fn pages_of_pending_callbacks_are_complete() {
     let (directory, clock) = (TempDir::new().unwrap(), TestClock::starting_at(START_MS));
     let (engine, handle) = start(&directory, &clock);
     onboard(&handle, &["greenbank", "bluewallet"]).await;

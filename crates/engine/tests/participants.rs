@@ -81,7 +81,7 @@ fn may(participants: &Participants, dfsp: &str) -> bool {
 }
 
 #[test]
-fn the_edges_see_the_accounts_and_endpoints_of_each_participant() {
+fn edges_see_accounts_and_endpoints_of_each_participant() {
     let mut world = World::new();
     let created = AdminCommand::CreateParticipant { name: name("redbank"), currency: kes(), is_proxy: false };
     let seen = world.change(created);

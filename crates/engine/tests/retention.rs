@@ -190,7 +190,7 @@ fn assert_started([removed, again, whole]: &[PathBuf; 3]) {
 }
 
 #[test]
-fn an_id_that_comes_again_is_folded_by_every_start() {
+fn reused_id_is_folded_at_every_start() {
     let directory = tempfile::tempdir().unwrap();
     assert_started(&life(&directory.path().join("data")));
 }
@@ -207,7 +207,7 @@ fn rebuilt_archive_has_no_removed_transfers() {
 
 /// The journal has the removal, and a crash came before the archive's removal.
 #[test]
-fn a_removal_that_is_recorded_is_made_at_the_next_start() {
+fn recorded_removal_is_completed_at_the_next_start() {
     let directory = tempfile::tempdir().unwrap();
     let data = directory.path().join("data");
     let (engine, handle) = start(&data);
@@ -238,7 +238,7 @@ fn a_removal_that_is_recorded_is_made_at_the_next_start() {
 /// The fold after a snapshot finds transfers that other divisions already have. They must not be archived and exported
 /// twice.
 #[test]
-fn what_the_archive_holds_is_not_archived_again() {
+fn archived_transfers_are_not_archived_again() {
     let directory = tempfile::tempdir().unwrap();
     let data = directory.path().join("data");
     let (engine, handle) = start(&data);

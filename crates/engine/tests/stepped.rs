@@ -142,7 +142,7 @@ fn distances(world: &mut World, numbers: std::ops::Range<u64>) -> Vec<u64> {
 }
 
 #[test]
-fn snapshots_are_as_far_apart_as_settings_and_state_ask_for() {
+fn snapshot_distance_depends_on_settings_and_state() {
     let mut world = World::new();
     // From the first snapshot on.
     distances(&mut world, 100..120);
@@ -323,7 +323,7 @@ fn world_with_removal() -> (World, u64) {
 /// With an export, removed transfers stay in the archive of a node until its hub releases them, on a follower and on a
 /// leader.
 #[test]
-fn what_was_removed_stays_for_its_export_if_removals_are_deferred() {
+fn deferred_removal_keeps_transfers_for_their_export() {
     let (mut world, to_seq) = world_with_removal();
     let (disk, archive) = (SimDisk::new(6), Arc::new(MemoryArchive::new()));
     let options = EngineOptions { defers_removals: true, ..of_standby(&disk, Arc::clone(&archive)) };
@@ -350,7 +350,7 @@ fn what_was_removed_stays_for_its_export_if_removals_are_deferred() {
 /// The leader's journal records a removal of transfers. The archive of a follower removes them, too, after it has
 /// folded that record, or when the node becomes leader. Transfers that it has not folded by then never enter it.
 #[test]
-fn what_was_removed_leaves_the_archive_of_a_standby_too() {
+fn removed_transfers_leave_the_standbys_archive() {
     for (is_behind, has_folded) in [(false, true), (false, false), (true, false)] {
         let (mut world, to_seq) = world_with_removal();
         let (disk, archive) = (SimDisk::new(6), Arc::new(MemoryArchive::new()));
@@ -381,7 +381,7 @@ fn what_was_removed_leaves_the_archive_of_a_standby_too() {
 
 /// A follower answers from the followed records, rejects commands, and continues with this state as leader.
 #[test]
-fn a_standby_answers_questions() {
+fn standby_answers_queries() {
     let mut world = World::new();
     distances(&mut world, 100..130);
     let leaders: Arc<dyn Disk> = Arc::new(world.disk.clone());
@@ -420,7 +420,7 @@ fn a_standby_answers_questions() {
 }
 
 #[test]
-fn snapshots_wait_for_room_and_the_engine_goes_on() {
+fn snapshots_wait_for_space_and_the_engine_continues() {
     let mut world = World::new();
     distances(&mut world, 100..130);
     let before = world.newest_snapshot();
@@ -514,7 +514,7 @@ fn search(limit: usize, look_at_max: usize, is_sought: fn(&Transfer) -> bool) ->
 }
 
 #[test]
-fn a_search_finds_every_transfer_wherever_it_is_and_however_small_its_pages() {
+fn search_finds_every_transfer_with_any_page_size() {
     let (mut world, expected) = filled();
     for (limit, look_at_max) in [(1_000, 1_000), (1, 1_000), (7, 1_000), (1_000, 1), (1_000, 3)] {
         let (found, count) = pages(&mut world, &search(limit, look_at_max, |_| true));
@@ -536,7 +536,7 @@ fn a_search_finds_every_transfer_wherever_it_is_and_however_small_its_pages() {
 
 /// Payments wait for a question as long as it takes to look at so many.
 #[test]
-fn a_search_lets_payments_pass_after_a_thousand_transfers() {
+fn search_yields_to_payments_after_a_thousand_transfers() {
     const COUNT: u64 = 1_500;
     const PER_QUESTION_MAX: usize = 1_000;
     let mut world = World::new();
@@ -578,7 +578,7 @@ fn a_search_lets_payments_pass_after_a_thousand_transfers() {
 
 /// The remedy for a full disk must not delete records that a start or a callback needs.
 #[test]
-fn the_first_record_that_is_needed_is_that_of_the_snapshots_callbacks_and_reservations() {
+fn first_needed_record_covers_snapshots_callbacks_and_reservations() {
     let needed = |world: &World| {
         let disk: Arc<dyn Disk> = Arc::new(world.disk.clone());
         first_needed_record(&disk).unwrap()

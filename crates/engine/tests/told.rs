@@ -54,7 +54,7 @@ impl Subscriber for Log {
 }
 
 #[test]
-fn a_jump_of_the_clock_is_logged_once_and_so_is_its_end() {
+fn clock_jump_and_its_end_are_logged_once() {
     let log = Log::default();
     let told = log.clone();
     let said = move || std::mem::take(&mut *told.0.lock().unwrap());

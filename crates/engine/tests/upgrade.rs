@@ -277,7 +277,7 @@ fn refusal(change: impl Fn(&mut Vec<packed::PackedFile>)) -> StartError {
 }
 
 #[test]
-fn format_1_is_refused_by_name() {
+fn format_1_is_rejected_by_name() {
     let error = refusal(|_| {});
     assert!(matches!(error, StartError::Data(DataDirectoryError::UnknownFormat { .. })), "{error:?}");
     let text = error.to_string();
@@ -287,7 +287,7 @@ fn format_1_is_refused_by_name() {
 
 /// If its name is wrong, its content is rejected: the snapshot, and without it the first record.
 #[test]
-fn what_format_1_holds_is_refused_under_the_name_of_format_2() {
+fn format_1_content_labelled_as_format_2_is_rejected() {
     let renamed = |files: &mut Vec<packed::PackedFile>| {
         let format = files.iter_mut().find(|file| file.path == "FORMAT").unwrap();
         format.bytes = b"upesi-data 2\n".to_vec();
@@ -305,7 +305,7 @@ fn what_format_1_holds_is_refused_under_the_name_of_format_2() {
 
 /// This version writes the content of the fixture.
 #[test]
-fn the_present_version_writes_what_it_reads() {
+fn current_version_writes_the_fixture_format() {
     let data = tempfile::tempdir().unwrap();
     let files = runtime().block_on(write(data.path()));
     opens(&files, Timestamp::from_ms(START_MS));

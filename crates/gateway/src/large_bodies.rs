@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn only_large_bodies_count_and_as_long_as_any_part_of_them_is_held() {
+    async fn large_bodies_count_until_fully_released() {
         let bodies = LargeBodies::new(2 * PORTION, usize::MAX);
         let small = read(&bodies, &[PORTION - 1, 1]).await.unwrap();
         assert_eq!((small.len(), bodies.portions.available_permits()), (PORTION, 2));
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn bodies_count_by_their_bytes_announced_or_not() {
+    async fn bodies_count_by_their_bytes_with_or_without_content_length() {
         let bodies = LargeBodies::new(10 * PORTION, usize::MAX);
         let deadline = Instant::now() + Duration::from_secs(30);
         let announced = Pieces([PORTION, 4 * PORTION].into(), Some(5 * PORTION as u64));

@@ -362,7 +362,7 @@ mod tests {
     const TRANSFER: &str = "POST /transfers";
 
     #[test]
-    fn without_bounds_everything_is_taken() {
+    fn rates_without_limits_accept_everything() {
         let trial = Trial::new(RateLimits::default(), &[]);
         for _ in 0..1_000 {
             trial.miss("greenbank", 0);
@@ -373,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn lookups_and_registrations_have_rates_of_their_own() {
+    fn lookups_and_registrations_have_separate_rates() {
         let limits = RateLimits { lookups: 2, registrations: 1, ..RateLimits::default() };
         let trial = Trial::new(limits, &[("bluewallet", RateLimits { lookups: 5, ..limits })]);
         assert_eq!([LOOKUP, QUESTION].map(|line| trial.ask(line, "greenbank", 0)), [Ok(()), Ok(())]);

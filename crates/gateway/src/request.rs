@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a_prepare_carries_what_the_body_says() {
+    fn prepare_command_has_the_content_of_the_body() {
         let Ok(Command::Prepare(prepare)) = read("POST /transfers", &parts("1.1", &[]), PREPARE) else {
             panic!("no prepare")
         };
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fulfil_carries_state_version_and_preimage() {
+    fn fulfil_command_has_state_version_and_preimage() {
         for (state, expected) in [
             ("RECEIVED", FulfilState::Received),
             ("RESERVED", FulfilState::Reserved),
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn an_abort_carries_any_code() {
+    fn abort_command_may_have_any_error_code() {
         for code in [5104_u16, 7000, 9999] {
             let body = ERROR.replace("5104", &code.to_string());
             let Ok(Command::Abort(abort)) = read(&(put(ID) + "/error"), &parts("1.1", &[]), &body) else {
@@ -296,13 +296,13 @@ mod tests {
     }
 
     #[test]
-    fn a_patch_is_never_taken() {
+    fn patch_is_rejected() {
         assert_eq!(refused(&format!("PATCH /transfers/{ID}"), &parts("1.1", &[]), FULFIL), (501, 2002));
     }
 
     /// Each line adds a mistake, from the last check to the first. The earliest check always determines the error.
     #[test]
-    fn the_first_failure_is_the_answer() {
+    fn first_failure_determines_the_answer() {
         let stale = FULFIL.replace(
             r#""transferState""#,
             r#""completedTimestamp":"2031-04-01T11:00:00.000Z","transferState""#,
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn completed_timestamps_are_held_against_the_clock() {
+    fn completed_timestamps_are_compared_with_the_clock() {
         let body = |time: &str| {
             FULFIL.replace(r#""transferState""#, &format!(r#""completedTimestamp":"{time}","transferState""#))
         };

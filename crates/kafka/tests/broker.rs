@@ -178,12 +178,12 @@ fn nodes_on_a_real_broker_agree() {
     });
     assert_eq!(first.records().map(|records| records.len()), [506, 3]);
     assert!(first.records() == second.records(), "the copies differ");
-    entries_leave_that_nobody_needs(Members::new(settings, CLUSTER));
-    topics_that_are_no_logs(&broker);
+    entries_that_no_node_needs_are_deleted(Members::new(settings, CLUSTER));
+    unsuitable_topics_are_rejected(&broker);
 }
 
 /// Reports reach the brokers with some delay.
-fn entries_leave_that_nobody_needs(mut members: Members) {
+fn entries_that_no_node_needs_are_deleted(mut members: Members) {
     let deadline = Instant::now() + LIMIT;
     let needs = loop {
         let needs = members.needs().expect("the brokers answer");
@@ -209,7 +209,7 @@ fn entries_leave_that_nobody_needs(mut members: Members) {
     assert_eq!(members.needs().expect("the brokers answer").into_keys().collect::<Vec<_>>(), [0]);
 }
 
-fn topics_that_are_no_logs(broker: &Broker) {
+fn unsuitable_topics_are_rejected(broker: &Broker) {
     let missing = check_topic(&topic(broker, "nowhere"), Replicas::TRIAL);
     assert!(matches!(&missing, Err(TopicError::Missing(topic)) if topic == "nowhere"), "{missing:?}");
     let admin: AdminClient<DefaultClientContext> =

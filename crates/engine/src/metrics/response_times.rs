@@ -401,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn buckets_are_contiguous_and_hold_what_is_between_their_ends() {
+    fn buckets_are_contiguous_and_contain_the_values_between_their_bounds() {
         for bucket in 0..BUCKETS - 1 {
             let (lower, upper) = bounds(bucket);
             assert_eq!(bounds(bucket + 1).0, upper, "{bucket}");

@@ -91,7 +91,7 @@ mod tests {
 
     /// The limit applies to bodies of any size.
     #[test]
-    fn bodies_of_any_size_have_the_rate_and_a_seconds_worth_saved_up() {
+    fn byte_rate_allows_one_second_of_saved_bytes() {
         let rate = 16 * MIB;
         for body_bytes in [300, 1_000, 16 * 1024, 16 * 1024 + 1, MIB] {
             let sent = sent(&ByteShares::new(rate), body_bytes, 3);
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn each_sender_and_class_has_a_rate_of_its_own() {
+    fn each_sender_and_class_has_its_own_rate() {
         let shares = ByteShares::new(MIB);
         while shares.take(Class::New, DFSP, 10_000, 0) {}
         assert!(shares.take(Class::Finishing, DFSP, 10_000, 0));

@@ -53,7 +53,7 @@ impl AdmissionGate {
 }
 
 #[tokio::test]
-async fn a_worker_that_keeps_up_takes_everything() {
+async fn worker_without_delay_accepts_everything() {
     let gate = gate(AdmissionSettings::default());
     for interval in 1..50 {
         assert_eq!(gate.pass(interval, Duration::ZERO, &[("greenbank", 200)]), [200]);
@@ -80,7 +80,7 @@ async fn a_slow_worker_limits_only_new_work() {
 }
 
 #[tokio::test]
-async fn a_flood_leaves_the_others_their_share() {
+async fn flood_leaves_other_senders_their_share() {
     let gate = gate(AdmissionSettings { rate_max: 5_000, ..AdmissionSettings::default() });
     for interval in 1..100 {
         let asking = [("greenbank", 2_000), ("bluewallet", 30), ("made-up-1", 5), ("made-up-2", 5)];
@@ -104,7 +104,7 @@ async fn unknown_names_share_one_share() {
 }
 
 #[tokio::test]
-async fn bytes_are_a_rate_of_each_dfsp_whatever_the_size_of_bodies() {
+async fn byte_rate_per_dfsp_holds_for_any_body_size() {
     let settings = AdmissionSettings { bytes_per_dfsp: 1_000_000, ..AdmissionSettings::default() };
     let gate = gate(settings);
     let of = |class, name: &str, bytes, at| gate.ask(class, Caller::named(&from(name)), bytes, gate.at(at));
@@ -167,7 +167,7 @@ fn more_commands_may_wait_if_the_engine_is_fast() {
 }
 
 #[test]
-fn an_engine_that_does_not_answer_gets_no_new_commands() {
+fn engine_without_answers_receives_no_new_commands() {
     let gate = gate(AdmissionSettings::default());
     let waiting = gate.enter_engine();
     let now = Instant::now();
@@ -202,7 +202,7 @@ fn methods_have_classes() {
 }
 
 #[test]
-fn the_identity_of_a_certificate_counts_and_not_the_header() {
+fn sender_is_identified_by_the_certificate_and_not_the_header() {
     let gate = gate(AdmissionSettings::default());
     let identity = PeerIdentity { number: 3, name: "bluewallet".into() };
     for (name, named) in [("greenbank", SourceId(2)), ("farbank", SourceId::OTHERS)] {

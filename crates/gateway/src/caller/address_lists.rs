@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_list_is_of_one_participant_and_all_of_its_networks_count() {
+    fn address_list_belongs_to_one_participant_and_all_its_networks_match() {
         let mut lists = AddressLists::default();
         assert!(lists.is_empty() && lists.forbids("greenbank", None).is_none());
         for (name, network) in [

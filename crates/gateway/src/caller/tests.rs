@@ -179,7 +179,7 @@ fn of_one_of_two(facts: &mut Facts, issuer: char, has_unique_name: bool) {
 }
 
 #[test]
-fn with_two_authorities_a_name_counts_by_the_key_of_its_issuer() {
+fn subject_name_is_bound_to_the_key_of_its_issuer() {
     let (green, nobody, no_key) = (Ok(Some("2 greenbank".to_owned())), Ok(None), Err(Denial::IssuerKey));
     let uri = |text: &'static str| move |facts: &mut Facts| facts.uris = vec![text.into()];
     let dns = |text: &'static str| move |facts: &mut Facts| facts.dns = vec![text.into()];
@@ -263,7 +263,7 @@ fn headers(source: Option<&str>, proxy: Option<&str>) -> HeaderMap {
 }
 
 #[test]
-fn a_bound_caller_is_itself_and_a_proxy_brings_senders_from_elsewhere() {
+fn bound_client_sends_for_itself_and_a_proxy_for_participants_behind_it() {
     let callers = callers(true);
     let identity = |number, name: &str| PeerIdentity { number, name: name.into() };
     let (green, bridge) = (identity(2, "greenbank"), identity(5, "bridge"));

@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nodes_deliver_while_they_report() {
+    fn node_delivers_as_long_as_it_reports() {
         let (couriers, now) = (Couriers::default(), Instant::now());
         let wanted = |present: &[u32], after| couriers.wanted(Some(1), present, GRACE, now + after);
         assert!(wanted(&[], Duration::ZERO).is_empty(), "no other node can deliver");

@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn single_headers_may_not_repeat_and_others_may() {
+    fn repeated_single_value_headers_are_rejected() {
         for name in SINGLE {
             let error = refuse_repeated(&headers(&[(name, "a"), ("host", "h"), (name, "a")])).unwrap_err();
             assert_eq!((error.status, error.code), (400, ErrorCode::MALFORMED_SYNTAX), "{name}");
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_is_kept_as_the_block_and_the_exact_body() {
+    fn payload_has_the_header_block_and_the_exact_body() {
         let headers = headers(&[
             ("host", "hub"),
             ("fspiop-source", "greenbank"),

@@ -32,7 +32,7 @@ fn with_records(disk: &SimDisk, last: u64) -> Box<dyn Appender> {
 }
 
 #[test]
-fn what_is_appended_is_read_trimmed_and_claimed_again() {
+fn appended_records_are_read_trimmed_and_claimed() {
     let disk = SimDisk::new(0);
     with_records(&disk, 40).confirm().expect("nothing has failed");
     let log = log(&disk);
@@ -74,7 +74,7 @@ fn remains_of_a_batch_are_reported_by_readers_and_by_the_next_claim() {
 }
 
 #[test]
-fn room_is_reserved_and_failures_end_it() {
+fn space_is_reserved_until_a_failure() {
     let disk = SimDisk::new(0);
     let mut appender = with_records(&disk, 1);
     let large = 1024 * 1024;

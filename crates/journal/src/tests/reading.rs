@@ -170,7 +170,7 @@ fn reads_of(disk: &SimDisk, read: impl FnOnce()) -> u64 {
 }
 
 #[test]
-fn pieces_that_end_within_frames_are_put_together() {
+fn reads_that_end_within_frames_are_joined() {
     let (disk, last_seq) = journal_of(1, 2 * 1024 * 1024);
     // List, headers, and 2 MB in pieces of 256 KiB; then as much in pieces of 64 KiB for the bytes after the end.
     let reads = reads_of(&disk, || {
@@ -206,7 +206,7 @@ fn long_jumps_do_not_read_the_records_between() {
 }
 
 #[test]
-fn an_unreadable_segment_is_an_error_for_readers_and_no_end() {
+fn unreadable_segment_is_an_error_and_not_the_end() {
     let script = Script::new(9);
     let disk = SimDisk::new(9);
     assert!(script.run(&disk).error.is_none());

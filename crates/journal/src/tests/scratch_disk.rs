@@ -53,7 +53,7 @@ fn step(disk: &dyn Disk, random: &mut Random) -> Result<Vec<u8>, ErrorKind> {
 }
 
 #[test]
-fn changes_over_a_disk_have_the_same_result_as_changes_on_it() {
+fn scratch_changes_have_the_same_result_as_real_changes() {
     for seed in 0..40 {
         let (below, mut random) = (SimDisk::new(seed), Random::new(seed));
         below.create_directory("journal").expect("makes");
@@ -72,7 +72,7 @@ fn changes_over_a_disk_have_the_same_result_as_changes_on_it() {
 }
 
 #[test]
-fn a_disk_without_the_directory_lists_what_was_made_beside_it() {
+fn directory_only_in_scratch_lists_its_files() {
     let scratch = ScratchDisk::new(Arc::new(SimDisk::new(0)));
     scratch.create_directory("journal").expect("makes");
     assert_eq!(scratch.list("journal").expect("lists"), [""; 0]);

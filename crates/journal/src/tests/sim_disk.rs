@@ -31,7 +31,7 @@ fn sync(disk: &SimDisk) {
 }
 
 #[test]
-fn sectors_tear_at_any_byte_but_their_last_eight() {
+fn sectors_tear_at_any_byte_except_the_last_eight() {
     let disk = disk();
     write(&disk, &[NEW; SECTORS * SECTOR_BYTES]);
     let mut ends = BTreeSet::new();
@@ -49,7 +49,7 @@ fn sectors_tear_at_any_byte_but_their_last_eight() {
 }
 
 #[test]
-fn a_write_that_fails_is_done_up_to_any_byte() {
+fn failed_write_may_be_done_up_to_any_byte() {
     let mut ends = BTreeSet::new();
     for seed in 0..4_000 {
         let disk = SimDisk::new(seed);

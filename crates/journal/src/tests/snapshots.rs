@@ -30,7 +30,7 @@ fn latest(disk: &SimDisk) -> Option<Snapshot> {
 }
 
 #[test]
-fn the_newest_is_found_and_old_ones_are_pruned() {
+fn newest_snapshot_is_found_and_old_ones_are_pruned() {
     let disk = SimDisk::new(0);
     assert_eq!(latest(&disk), None);
     let store = SnapshotStore::open(dynamic(&disk)).expect("opens");
@@ -49,7 +49,7 @@ fn the_newest_is_found_and_old_ones_are_pruned() {
 }
 
 #[test]
-fn a_power_loss_or_an_error_at_any_operation_leaves_the_old_or_the_new() {
+fn power_loss_or_error_leaves_the_old_or_the_new_snapshot() {
     for fault in [Fault::Crash, Fault::Broken, Fault::Full] {
         for seed in 0..40 {
             for ordinal in 0..6 {
@@ -76,7 +76,7 @@ fn a_power_loss_or_an_error_at_any_operation_leaves_the_old_or_the_new() {
 }
 
 #[test]
-fn a_damaged_one_is_passed_over_and_reported() {
+fn damaged_snapshot_is_skipped_and_reported() {
     let disk = SimDisk::new(0);
     let store = SnapshotStore::open(dynamic(&disk)).expect("opens");
     write(&store, 1, 500).expect("writes");
@@ -109,7 +109,7 @@ fn a_damaged_one_is_passed_over_and_reported() {
 }
 
 #[test]
-fn a_failing_producer_leaves_nothing_behind() {
+fn failing_producer_leaves_no_file() {
     let disk = SimDisk::new(0);
     let store = SnapshotStore::open(dynamic(&disk)).expect("opens");
     let result = store.write(1, time(1), |_| Err(std::io::Error::other("the state is gone")));
@@ -122,7 +122,7 @@ fn a_failing_producer_leaves_nothing_behind() {
 }
 
 #[test]
-fn a_large_one_is_written_in_large_pieces() {
+fn large_snapshot_is_written_in_large_pieces() {
     let disk = SimDisk::new(0);
     let store = SnapshotStore::open(dynamic(&disk)).expect("opens");
     write(&store, 1, 3_000_000).expect("writes");

@@ -39,7 +39,7 @@ fn until(partition: &mut KafkaPartition, is_it: impl Fn(&Event) -> bool) -> Vec<
 }
 
 #[test]
-fn a_consumer_that_reads_nothing_gives_way_to_another() {
+fn consumer_without_progress_is_replaced() {
     let cluster = MockCluster::new(1).expect("a broker");
     let mut partition = partition(&cluster);
     partition.read_from(0);
@@ -60,7 +60,7 @@ fn a_consumer_that_reads_nothing_gives_way_to_another() {
 }
 
 #[test]
-fn a_producer_that_writes_nothing_gives_way_to_another() {
+fn producer_without_progress_is_replaced() {
     let cluster = MockCluster::new(1).expect("a broker");
     let mut partition = partition(&cluster);
     append(&mut partition, 1);

@@ -15,7 +15,7 @@ use crate::money::funds::FundsState;
 use crate::money::transfer::Transfer;
 
 #[test]
-fn a_sound_state_has_no_findings() {
+fn valid_state_has_no_findings() {
     let ledger = sound();
     assert_eq!(check(&ledger), Vec::<String>::new());
     assert_eq!(sums(&ledger), BTreeMap::from([(xts(), 0)]));
@@ -25,7 +25,7 @@ fn a_sound_state_has_no_findings() {
 type Case = (fn(&mut Ledger), &'static [&'static str]);
 
 #[test]
-fn each_damage_is_found() {
+fn every_damage_is_reported() {
     let cases: [Case; 11] = [
         (
             |ledger| ledger.accounts[0].balance = amount(501),

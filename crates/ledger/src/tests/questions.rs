@@ -37,7 +37,7 @@ fn the_next_deadline_is_the_earliest_of_transfers_and_withdrawals() {
 }
 
 #[test]
-fn totals_and_lengths_count_what_happened() {
+fn totals_and_lengths_match_the_events() {
     let mut ledger = sound();
     let expected = Totals { reserved: 3, committed: 1, aborted: 1, ..Totals::default() };
     assert_eq!(ledger.totals(), expected);
@@ -127,7 +127,7 @@ fn account_types_have_names_and_an_unknown_one_has_none() {
 }
 
 #[test]
-fn a_currency_is_governed_by_its_own_active_models_or_else_by_the_default_ones() {
+fn currency_uses_its_own_active_models_or_the_default_ones() {
     let tzs = Currency::parse("TZS").unwrap_or(xts());
     // Number, currency, settled type, active; the default is number 1.
     let models = [

@@ -103,7 +103,7 @@ fn settling() -> Ledger {
 pub(super) type Damage = fn(&mut Ledger);
 
 #[test]
-fn each_damage_is_found() {
+fn every_damage_is_reported() {
     let content = "content 1 of window 1 does not match the sums between its accounts";
     let nets = "the nets of settlement 1 differ from the nets of its windows";
     let cases: [(Damage, &[&str]); 6] = [
@@ -131,7 +131,7 @@ fn each_damage_is_found() {
 }
 
 #[test]
-fn a_snapshot_that_contradicts_itself_is_refused() {
+fn inconsistent_snapshot_is_rejected() {
     let said_of = |ledger: &Ledger| {
         let mut bytes = Vec::new();
         ledger.encode_snapshot(&mut bytes);
@@ -331,7 +331,7 @@ fn the_movements_of_one_call_add_up_on_the_hubs_account() {
 
 /// A commit whose amount the parties' cover cannot hold is left to the open window.
 #[test]
-fn a_commit_that_cover_cannot_hold_is_not_settled_at_once() {
+fn commit_that_would_overflow_the_cover_is_not_settled_at_once() {
     let max = Amount::MAX.units();
     for (payer, payee, is_at_once) in [(max - 7, 7 - max, true), (max - 6, 0, false), (0, 6 - max, false)] {
         let mut ledger = hub();
@@ -350,7 +350,7 @@ fn a_commit_that_cover_cannot_hold_is_not_settled_at_once() {
 
 /// A transfer records the window of its commit, or none if its commit settles it.
 #[test]
-fn a_commit_notes_its_window() {
+fn commit_records_its_window() {
     let mut ledger = hub();
     assert!(close(&mut ledger, 1).is_ok());
     let at_once = Settled::AtOnce { payer: account(3), payee: account(3) };
@@ -370,7 +370,7 @@ fn a_commit_notes_its_window() {
 
 /// The present reason changes. The reasons of the close and of the creation stay, also in snapshots.
 #[test]
-fn the_first_reasons_stay() {
+fn reasons_of_close_and_creation_are_retained() {
     use SettlementState as S;
     let mut ledger = hub();
     assert!(close(&mut ledger, 1).is_ok() && settle(&mut ledger, &[1]).is_ok());
@@ -422,7 +422,7 @@ fn a_window_closes_with_all_its_contents() {
 }
 
 #[test]
-fn a_place_is_found_by_window_and_content() {
+fn settlement_content_is_found_by_window_and_content_id() {
     let ledger = settling();
     let place = |window, content| ContentRef { window: WindowId(window), content: ContentId(content) };
     let is_there = |place| ledger.windows.content(place).is_some();
@@ -432,7 +432,7 @@ fn a_place_is_found_by_window_and_content() {
 
 /// Earlier versions allowed a model that covers positions with accounts without deposits.
 #[test]
-fn a_model_that_replaces_a_wrong_one_brings_accounts_of_cover() {
+fn corrected_model_creates_the_missing_cover_accounts() {
     let mut ledger = hub();
     let mut wrong = ledger.models()[0].clone();
     wrong.settlement_account_type = LedgerAccountTypeId::INTERCHANGE_FEE_SETTLEMENT;

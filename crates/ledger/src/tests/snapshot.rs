@@ -49,7 +49,7 @@ fn with_models(numbers: [u32; 2]) -> Ledger {
 }
 
 #[test]
-fn a_sound_state_is_read() {
+fn valid_snapshot_is_read() {
     assert_eq!((error_of(&sound()), said_of(&with_models([1, 2]))), (None, None));
 }
 
@@ -124,7 +124,7 @@ fn reserved_transfer_without_accounts_is_rejected() {
 }
 
 #[test]
-fn bindings_are_in_order_and_stand_once() {
+fn bindings_are_sorted_and_unique() {
     let bind = |texts: &[&str]| {
         let mut ledger = sound();
         let bindings = texts.iter().map(|text| Binding::parse(text).expect("a binding"));
@@ -142,7 +142,7 @@ const OPTIONAL_SECTIONS: [u8; 2] = [31, 45];
 
 /// Each section has its own version. A snapshot with another version is rejected, and the error names the section.
 #[test]
-fn a_section_of_another_version_is_refused_by_name() {
+fn section_of_another_version_is_rejected_by_name() {
     let mut bytes = Vec::new();
     sound().encode_snapshot(&mut bytes);
     let read =
@@ -194,7 +194,7 @@ fn a_section_of_another_version_is_refused_by_name() {
 
 /// Versions before this section did not write it.
 #[test]
-fn a_snapshot_without_ended_links_is_read_as_one_that_has_none() {
+fn snapshot_without_ended_links_is_read() {
     let mut bytes = Vec::new();
     sound().encode_snapshot(&mut bytes);
     let empty_section = [OPTIONAL_SECTIONS[0], 1, 4, 0, 0, 0, 0, 0, 0, 0];
