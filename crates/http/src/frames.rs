@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_head_is_open_from_its_first_frame_to_the_end_of_its_last_however_they_are_read() {
+    fn head_is_open_from_its_first_to_its_last_frame() {
         let parts = [
             (vec![0x50; PREFACE_BYTES], false),
             (frame(SETTINGS, 0, 6), false),
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_without_content_are_limited_and_requests_and_answers_earn_more() {
+    fn frames_without_content_are_limited_per_request_and_answer() {
         let noted = Noted::default();
         let mut frames = begun(&noted);
         assert_eq!(passes(&mut frames, &noted, &frame(RST_STREAM, 0, 4)), SPARE_MAX - 1);

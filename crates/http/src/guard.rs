@@ -269,7 +269,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn networks_are_a_start_and_a_length() {
+    fn networks_are_parsed_as_address_and_prefix_length() {
         let contains = |network: &str, address: &str| {
             network.parse::<Network>().unwrap().contains(address.parse().unwrap())
         };

@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn a_malformed_block_names_its_place() {
+    fn malformed_block_error_has_the_position() {
         for (block, at) in [
             (&b"date: today"[..], 0),
             (b"date: today\n", 0),

@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn workers_have_numbers_of_their_own_and_others_have_none() {
+    fn only_workers_have_unique_numbers() {
         let (some, others) = (Workers::start(2, "edge").unwrap(), Workers::start(1, "admin").unwrap());
         let mut numbers = BTreeSet::new();
         for worker in some.iter().chain(others.iter()) {
@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn no_worker_is_an_error() {
+    fn zero_workers_is_an_error() {
         assert!(matches!(Workers::start(0, "edge"), Err(WorkersError::None)));
     }
 

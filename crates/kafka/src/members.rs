@@ -184,7 +184,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn absent_node_retains_entries_beyond_the_retention_time() {
+    fn entries_for_an_absent_node_are_retained_and_the_node_is_reported() {
         let hour = Duration::from_secs(3_600);
         for (needed, kept, keep, expected) in [
             (70, 50, hour, (50, None)),

@@ -148,7 +148,7 @@ mod tests {
     use upesi_settings::Sources;
 
     #[test]
-    fn every_port_and_every_client_of_brokers_has_its_part_of_the_reserve() {
+    fn every_port_and_broker_client_has_a_part_of_the_reserve() {
         let directory = tempfile::tempdir().unwrap();
         let reserved = |more: &[(&str, &str)]| {
             let given = [("data.dir", directory.path().to_str().unwrap())];
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn the_parts_never_exceed_the_limit_and_a_wide_one_lowers_nothing() {
+    fn parts_fit_into_the_limit_and_a_high_limit_reduces_none() {
         for limit in [700, 1_024, 4_096, 12_000, 65_536, 524_288, u64::MAX] {
             for wanted in [1, 512, 10_000, 1_000_000] {
                 let found = Descriptors::divide(limit, 500, wanted).unwrap();
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn where_the_reserve_does_not_fit_both_numbers_are_named() {
+    fn reserve_above_the_limit_is_rejected_with_both_numbers() {
         let error = Descriptors::divide(512, 500, 10_000).unwrap_err().to_string();
         assert!(error.contains("512 files") && error.contains("692 at least"), "{error}");
     }

@@ -288,7 +288,7 @@ mod tests {
     use upesi_settings::Sources;
 
     #[test]
-    fn transfers_are_kept_as_long_as_their_prepare_is_valid_or_it_is_said() {
+    fn retention_shorter_than_the_validity_of_prepares_is_logged() {
         for (validity_s, keep_days, expected) in [
             ("172800", "2", false),
             ("172801", "2", true),

@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn operators_are_told_of_unknown_targets() {
+    fn unknown_log_targets_are_reported() {
         let control: &dyn upesi_admin::LogLevel = &LogControl::detached();
         let refusal = control.set_level("upesi_enigne=debug").unwrap_err();
         assert_eq!(refusal, "names \"upesi_enigne\", which is not a target; did you mean upesi_engine?");
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn the_level_can_be_changed_and_a_mistake_changes_nothing() {
+    fn log_level_changes_and_an_invalid_one_has_no_effect() {
         let (layer, handle) = reload::Layer::<Targets, Registry>::new(parse("info").unwrap());
         let control =
             LogControl { handle: Some(handle), directives: Arc::new(Mutex::new("info".to_owned())) };
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_control_without_a_log_still_checks() {
+    fn control_without_a_log_rejects_invalid_levels() {
         let control = LogControl::detached();
         control.set_level("warn").unwrap();
         assert!(matches!(

@@ -464,7 +464,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn alarms_are_beyond_a_share_of_the_bound() {
+    fn position_alarm_is_at_a_share_of_the_limit() {
         let amount = |text| Amount::parse_decimal(text).unwrap();
         for (position, bound, basis_points, expected) in [
             ("100", "1000", 1_000, false),

@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_is_not_younger_than_it_was_read() {
+    fn age_of_an_entry_is_at_least_the_time_since_it_was_read() {
         let at = |s: i64| Timestamp::from_ms(s * 1_000);
         for (entry_at_s, since_read_s, expected) in [(1_000, 0, 0), (990, 3, 10_000), (4_600, 7, 7_000)] {
             let age_ms = age_ms(at(entry_at_s), at(1_000), Duration::from_secs(since_read_s));

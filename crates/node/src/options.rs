@@ -491,7 +491,7 @@ mod tests {
 
     /// The catalogue has the defaults. The parts, whose own tests use their own defaults, have the same ones.
     #[test]
-    fn the_parts_have_the_defaults_of_the_catalogue() {
+    fn options_have_the_defaults_of_the_catalogue() {
         let settings = upesi_settings::load(&upesi_settings::Sources::default()).unwrap().settings;
         let outbound = Outbound::default();
         let same = |set: &dyn std::fmt::Debug, own: &dyn std::fmt::Debug| {

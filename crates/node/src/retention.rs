@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn transfers_leave_at_most_a_share_of_their_time_late() {
+    fn divisions_delay_removal_by_at_most_a_share_of_the_retention() {
         let directory = tempfile::tempdir().unwrap();
         let archive = FjallArchive::open(directory.path(), &ArchiveOptions::default()).unwrap();
         let policy = Policy { keep_days: 16, export_dir: None, export_format: Format::Csv, is_shared: false };
@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn the_contents_of_an_unsettled_window_stay() {
+    fn transfers_of_an_unsettled_window_are_retained() {
         let directory = tempfile::tempdir().unwrap();
         let archive = FjallArchive::open(directory.path(), &ArchiveOptions::default()).unwrap();
         for day in [1, 2, 3] {

@@ -429,7 +429,7 @@ mod tests {
 
     /// The node's first query to the brokers may take ten seconds or more.
     #[test]
-    fn a_node_that_waits_for_brokers_stops_without_them() {
+    fn node_that_waits_for_brokers_can_be_stopped() {
         // A broker that accepts connections and never answers.
         let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let data = tempfile::tempdir().unwrap();
@@ -546,7 +546,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_disk_ends_the_process_with_74() {
+    fn failed_disk_ends_the_process_with_exit_code_74() {
         for (reason, code) in [
             (StopReason::Shutdown, 0),
             (StopReason::Panicked("upesi-archivist"), 70),

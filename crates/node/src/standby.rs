@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn follower_whose_state_failed_is_unfit_and_applies_no_more() {
+    fn follower_with_a_failed_state_is_unfit_and_stops_applying() {
         let clock = HubClock::new(Arc::new(upesi_engine::SystemClock));
         let read = Read::new(Node::new(1), SharedParticipants::default(), Arc::new(clock));
         let mut applied = Vec::new();

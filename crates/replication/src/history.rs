@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn old_places_are_few_and_never_much_further_back_than_needed() {
+    fn old_positions_are_few_and_close_to_the_needed_one() {
         let mut history = History::default();
         for at in (0..200_000).step_by(7) {
             history.note(&place_at(at));
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn places_of_what_the_log_lost_are_forgotten_and_the_rest_is_kept_on_disk() {
+    fn positions_of_lost_entries_are_dropped_and_others_stored() {
         let mut history = History::default();
         for at in [3, 20, 24, 30] {
             history.note(&place_at(at));

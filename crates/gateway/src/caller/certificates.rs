@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn alarm_uses_the_earliest_expiry() {
+    fn metric_shows_the_earliest_expiry_of_the_last_day() {
         let facts = super::super::tests::facts();
         let certificate = |number: u8, not_after_s| Facts {
             certificate_sha256: Fingerprint([number; 32]),

@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_answer_is_kept_for_a_while_and_a_connection_that_fails_ends_it() {
+    async fn cached_answer_is_dropped_after_a_while_or_a_failed_connection() {
         static ASKED: AtomicUsize = AtomicUsize::new(0);
         fn resolve(_: &str) -> Vec<IpAddr> {
             ASKED.fetch_add(1, Ordering::SeqCst);
@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn the_names_unused_longest_are_forgotten() {
+    fn least_recently_used_names_are_dropped() {
         let (start, mut names) = (Instant::now(), HashMap::new());
         for number in 0..NAMES_MAX + 10 {
             let host = number.to_string();

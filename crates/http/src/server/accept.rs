@@ -276,7 +276,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_newcomer_waits_for_room_as_long_as_busy_workers_may_take_and_no_longer() {
+    async fn new_connection_waits_for_a_place_for_a_limited_time() {
         for (crowded_ms, waited_ms) in [(0, 0), (1, 1), (400, 400), (3_600_000, 500)] {
             let start = Instant::now();
             let ends = start + Duration::from_millis(crowded_ms);

@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_address_that_succeeds_is_not_delayed_by_failures_from_behind_it() {
+    async fn successful_address_is_not_delayed_by_other_clients_behind_it() {
         let addresses = Addresses::default();
         assert_eq!(wait_of(&addresses, 1, true).await, 0);
         for _ in 0..1000 {
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_oldest_of_many_addresses_are_forgotten() {
+    async fn oldest_of_many_addresses_are_dropped() {
         let addresses = Addresses::default();
         for number in 0..ADDRESSES_MAX + 10 {
             wait_of(&addresses, number, false).await;

@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_burst_is_free_then_requests_wait_then_they_are_over_the_pace() {
+    async fn requests_after_a_burst_wait_and_then_exceed_the_pace() {
         let pace = Pace::new(LIMITS);
         let free = vec![Some(0); 5];
         let waiting: Vec<_> = (1..=10).map(|index| Some(index * 100)).collect();
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn another_address_has_a_pace_of_its_own() {
+    async fn each_address_has_its_own_pace() {
         let pace = Pace::new(LIMITS);
         waits(&pace, "192.0.2.1", 100, 0);
         let is_free = |last: &u8| waits(&pace, &format!("198.51.100.{last}"), 1, 0) == [Some(0)];

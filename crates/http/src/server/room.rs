@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn a_crowd_of_handshakes_makes_room_for_itself() {
+    fn flood_of_handshakes_closes_its_own_handshakes() {
         let room = room(&Limits::default());
         let begin = |host: u8, number: usize| {
             let (open, seat) = room.take(IpAddr::V4(Ipv4Addr::new(192, 0, 2, host)));
@@ -273,7 +273,7 @@ mod tests {
 
     /// The thread of the handshakes has not closed the selected ones yet.
     #[test]
-    fn another_address_begins_a_handshake_while_a_crowd_is_refused() {
+    fn other_address_may_begin_a_handshake_while_a_flood_is_rejected() {
         const MAX: usize = 64;
         let room = room(&Limits::default());
         let address = |host| IpAddr::V4(Ipv4Addr::new(192, 0, 2, host));

@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hosts_are_a_host_and_perhaps_a_port() {
+    fn host_header_is_a_host_with_an_optional_port() {
         for (host, sound) in [
             ("hub", true),
             ("hub.example:4000", true),

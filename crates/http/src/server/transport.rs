@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_that_is_already_here_is_read_turn_by_turn() {
+    fn buffered_body_is_read_turn_by_turn() {
         let (mut bytes, mut scratch) = (0, vec![0; 10_000]);
         let wanted = 10 * TURN_BYTES_MAX;
         let turns = turns(|mut transport, context| {

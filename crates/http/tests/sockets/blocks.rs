@@ -55,7 +55,7 @@ async fn only_blocked_clients_are_rejected_immediately() {
 
 /// Blocks through the admin API: no file is read, and the content of the file stays in effect.
 #[tokio::test]
-async fn blocks_from_elsewhere_count_besides_those_of_the_file() {
+async fn external_blocks_apply_in_addition_to_the_file() {
     for protocols in [Protocols::Http1, Protocols::Http2AndHttp1] {
         let scheme = Scheme::new();
         let (green, blue) = (facts(&scheme, "greenbank"), facts(&scheme, "bluewallet"));
@@ -103,7 +103,7 @@ async fn blocks_from_elsewhere_count_besides_those_of_the_file() {
 }
 
 #[tokio::test]
-async fn an_authority_on_the_way_may_be_blocked_and_is_counted_as_revoked() {
+async fn blocked_intermediate_authority_counts_as_revoked() {
     let scheme = Scheme::new();
     // The client's file has only its own certificate. Here it also sends the certificate of its authority.
     let (own, ca) = (scheme.file("greenbank.pem"), scheme.file("ca.pem"));

@@ -32,7 +32,7 @@ fn requests(running: &Running) -> usize {
 }
 
 #[tokio::test]
-async fn the_peer_and_the_server_agree_on_a_protocol_that_both_offer() {
+async fn peer_and_server_negotiate_a_common_protocol() {
     let scheme = Scheme::new();
     for (server, offered, agreed) in [
         (Protocols::Http2AndHttp1, &[&b"h2"[..], b"http/1.1"][..], Some(&b"h2"[..])),
@@ -83,7 +83,7 @@ async fn curl_speaks_http_2_with_the_server() {
 }
 
 #[tokio::test]
-async fn a_connection_has_so_many_requests_in_flight_and_a_server_as_many_as_connections() {
+async fn requests_in_flight_are_limited_per_connection_and_server() {
     let scheme = Scheme::new();
     // One party has half of the six places in addition to the first request of each connection.
     let running = scheme.start(Limits { connections_max: 6, streams_per_connection_max: 4, ..patient() });
@@ -137,7 +137,7 @@ async fn a_connection_has_so_many_requests_in_flight_and_a_server_as_many_as_con
 }
 
 #[tokio::test]
-async fn an_address_has_a_share_of_requests_before_it_is_known_and_a_participant_afterwards() {
+async fn requests_are_limited_by_address_and_then_by_participant() {
     const SHARE: u32 = 3;
     let scheme = Scheme::new();
     let share = SHARE as usize;
@@ -167,7 +167,7 @@ async fn an_address_has_a_share_of_requests_before_it_is_known_and_a_participant
 }
 
 #[tokio::test]
-async fn answers_that_are_not_read_take_no_place() {
+async fn unread_answers_use_no_request_place() {
     let scheme = Scheme::new();
     // A long timeout, so that it has no effect here.
     let limits = Limits { connections_max: 4, unread_timeout: 10 * AMPLE, ..patient() };
@@ -191,7 +191,7 @@ async fn answers_that_are_not_read_take_no_place() {
 }
 
 #[tokio::test]
-async fn a_peer_that_reads_nothing_of_an_answer_is_closed_long_before_it_idles() {
+async fn peer_that_does_not_read_an_answer_is_closed_before_the_idle_timeout() {
     let scheme = Scheme::new();
     let running = scheme.start(Limits { unread_timeout: Duration::from_millis(200), ..patient() });
     let mut peer = scheme.peer_with(&running, &[(4, 0)]).await;
@@ -220,7 +220,7 @@ async fn flood(mut peer: Peer, frames: usize, mut next: impl FnMut(usize) -> Vec
 }
 
 #[tokio::test]
-async fn frames_without_content_end_only_their_own_connection() {
+async fn too_many_empty_frames_end_only_their_own_connection() {
     const FRAMES: usize = 3000;
     let scheme = Scheme::new();
     let running = scheme.start(patient());
@@ -276,7 +276,7 @@ async fn frames_without_content_end_only_their_own_connection() {
 }
 
 #[tokio::test]
-async fn requests_earn_the_frames_that_go_with_them() {
+async fn allowed_frames_grow_with_the_requests() {
     let scheme = Scheme::new();
     let running = scheme.start(patient());
     let mut peer = scheme.peer(&running).await;
@@ -290,7 +290,7 @@ async fn requests_earn_the_frames_that_go_with_them() {
 }
 
 #[tokio::test]
-async fn few_requests_that_are_reset_reach_a_service() {
+async fn rapid_resets_reach_the_service_only_a_few_times() {
     let scheme = Scheme::new();
     let running = scheme.start(patient());
     let mut peer = scheme.peer(&running).await;
@@ -307,7 +307,7 @@ async fn few_requests_that_are_reset_reach_a_service() {
 }
 
 #[tokio::test]
-async fn a_head_that_does_not_end_and_a_peer_that_asks_nothing_are_closed() {
+async fn incomplete_head_and_idle_peer_are_closed() {
     let scheme = Scheme::new();
     let short = Duration::from_millis(100);
     // A head has its own time limit, whatever the idle timeout of a connection.
@@ -337,7 +337,7 @@ async fn a_head_that_does_not_end_and_a_peer_that_asks_nothing_are_closed() {
 }
 
 #[tokio::test]
-async fn a_peer_that_does_not_read_its_answer_is_closed_even_if_it_asks_on() {
+async fn peer_that_does_not_read_is_closed_even_if_it_sends_requests() {
     let scheme = Scheme::new();
     let running = scheme.start(Limits { idle_timeout: Duration::from_millis(200), ..patient() });
     // Its window is zero from the start.
@@ -358,7 +358,7 @@ async fn a_peer_that_does_not_read_its_answer_is_closed_even_if_it_asks_on() {
 }
 
 #[tokio::test]
-async fn a_server_that_stops_answers_what_it_has_and_says_that_it_goes_away() {
+async fn stopping_server_answers_open_requests_and_sends_goaway() {
     let scheme = Scheme::new();
     let running = scheme.start(patient());
     let mut peer = scheme.peer(&running).await;
@@ -378,7 +378,7 @@ async fn a_server_that_stops_answers_what_it_has_and_says_that_it_goes_away() {
 }
 
 #[tokio::test]
-async fn a_server_that_stops_does_not_wait_for_a_peer_that_says_nothing() {
+async fn stopping_server_does_not_wait_for_a_silent_peer() {
     let scheme = Scheme::new();
     let running = scheme.start(patient());
     let mut peer = scheme.peer(&running).await;
@@ -390,7 +390,7 @@ async fn a_server_that_stops_does_not_wait_for_a_peer_that_says_nothing() {
 }
 
 #[tokio::test]
-async fn a_server_that_stops_does_not_wait_for_half_a_head_or_half_a_body() {
+async fn stopping_server_does_not_wait_for_incomplete_requests() {
     let scheme = Scheme::new();
     let running = scheme.start(patient());
     let mut half_head = scheme.peer(&running).await;
@@ -424,7 +424,7 @@ async fn untrusted_peer_receives_only_its_last_answers() {
 }
 
 #[tokio::test]
-async fn an_answer_that_closes_the_connection_does() {
+async fn answer_with_connection_close_closes_the_connection() {
     let scheme = Scheme::new();
     let running = scheme.start(patient());
     let mut peer = scheme.peer(&running).await;
@@ -496,7 +496,7 @@ async fn a_body_of_tiny_frames_ends_the_connection() {
 }
 
 #[tokio::test]
-async fn an_answer_to_head_has_the_length_of_a_body_and_none() {
+async fn answer_to_head_has_a_content_length_and_no_body() {
     let scheme = Scheme::new();
     let running = scheme.start(patient());
     let mut peer = scheme.peer(&running).await;
@@ -536,7 +536,7 @@ impl Service for Told {
 
 /// As with HTTP/1.1: tasks that the same event wakes send their callbacks after the answers of a batch.
 #[tokio::test]
-async fn an_answer_is_written_before_what_the_same_event_wakes_after_it() {
+async fn answer_is_written_before_tasks_that_the_same_event_wakes() {
     let (scheme, workers, service) =
         (Scheme::new(), Workers::start(1, "test").unwrap(), Arc::new(Told::default()));
     let bound = Server::bind("127.0.0.1:0".parse().unwrap()).unwrap();
@@ -647,7 +647,7 @@ impl Service for Working {
 }
 
 #[tokio::test]
-async fn a_crowd_of_one_participant_does_not_run_before_another_one() {
+async fn flood_of_one_participant_does_not_run_before_another() {
     const CROWD: usize = 40;
     let (scheme, workers) = (Scheme::new(), Workers::start(1, "test").unwrap());
     let service = Arc::new(Working { script: Arc::new(Script::new()), order: Mutex::default() });

@@ -281,7 +281,7 @@ async fn invalid_frames_reset_their_stream_or_end_the_connection() {
 }
 
 #[tokio::test]
-async fn what_does_not_begin_as_http_2_is_closed() {
+async fn connection_without_the_http_2_preface_is_closed() {
     let scheme = Scheme::new();
     let limits = Limits { head_deadline: 10 * AMPLE, idle_timeout: 10 * AMPLE, ..Limits::default() };
     let running = scheme.start(limits);

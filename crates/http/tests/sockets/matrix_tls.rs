@@ -354,7 +354,7 @@ async fn clear_text_cases() -> usize {
 }
 
 #[tokio::test]
-async fn every_case_is_served_or_refused_as_its_line_says() {
+async fn every_case_is_served_or_rejected_as_listed() {
     let world = World::new();
     let anchors = format!("{}{}", world.root.certificate.pem(), world.second.certificate.pem());
     let listener = Listener::start(Some(&anchors));

@@ -26,7 +26,7 @@ fn alert(error: &io::Error) -> Option<AlertDescription> {
 }
 
 #[tokio::test]
-async fn who_calls_another_name_is_not_let_in() {
+async fn client_with_another_server_name_is_rejected() {
     let scheme = Scheme::new();
     let (running, counts) = scheme.serve_counted(Limits::default(), scheme.named_server());
     let mut roots = RootCertStore::empty();

@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_keeper_finds_is_shown() {
+    fn topic_findings_are_exposed_as_metrics() {
         let metrics = NodeMetrics::default();
         metrics.elected(true, 0);
         let shows = |found| {

@@ -243,7 +243,7 @@ pub(super) mod tests {
     ];
 
     #[test]
-    fn text_from_outside_neither_ends_a_line_nor_reaches_a_terminal() {
+    fn external_text_is_escaped() {
         for format in [LogFormat::Json, LogFormat::Pretty] {
             for text in HOSTILE {
                 let line =
@@ -266,7 +266,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_field_is_bounded_and_says_how_much_is_left_out() {
+    fn long_field_is_truncated_with_the_omitted_length() {
         let long = "é".repeat(40_000);
         for format in [LogFormat::Json, LogFormat::Pretty] {
             let line = logged(format, || tracing::warn!(path = long, %long, error = ?long, "told"));
@@ -276,7 +276,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn values_are_what_they_were() {
+    fn ordinary_values_are_unchanged() {
         let event = || {
             tracing::info!(
                 r#type = "a b",
@@ -303,7 +303,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn no_line_is_steered_by_a_text_from_outside() {
+    fn external_text_cannot_forge_fields_or_lines() {
         for seed in 0..SEEDS {
             let hostile = text(&mut Random(seed));
             for format in [LogFormat::Json, LogFormat::Pretty] {

@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_that_logs_without_end_hides_no_other() {
+    fn repeated_lines_of_one_place_do_not_suppress_others() {
         for format in [LogFormat::Json, LogFormat::Pretty] {
             let text = logged(format, || {
                 for number in 0..20_000 {
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn what_operators_ask_for_is_written_each_time() {
+    fn access_admin_and_debug_lines_are_not_suppressed() {
         let count = |event: fn(u32)| {
             let text = logged(LogFormat::Json, || (0..300).for_each(event));
             text.lines().filter(|line| line.contains("told")).count()

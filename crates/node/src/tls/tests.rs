@@ -62,7 +62,7 @@ impl Place {
 }
 
 #[test]
-fn each_port_has_a_thread_for_its_handshakes() {
+fn each_port_has_its_own_handshake_thread() {
     let tls = Place::new().load().unwrap();
     let ports = tls.ports().into_iter().filter_map(|(.., secured)| secured);
     let mut workers: Vec<_> = ports.map(|secured| secured.worker.index()).collect();
@@ -87,7 +87,7 @@ fn authority_of_nodes_cannot_be_another_one_even_if_reissued() {
 }
 
 #[test]
-fn a_reload_keeps_the_authority_of_nodes_apart() {
+fn reload_rejects_the_authority_of_nodes_as_another_one() {
     let place = Place::new();
     let tls = place.load().unwrap();
     let in_force = || tls.ports().map(|(.., secured)| secured.map(|secured| secured.tls.authorities()));

@@ -360,7 +360,7 @@ impl Walk {
 }
 
 #[test]
-fn the_examples_are_a_story_that_happens() {
+fn documented_examples_match_real_answers() {
     let mut walk = Walk::begin();
     walk.onboard();
     walk.keep_a_directory();
@@ -392,7 +392,7 @@ fn code(secret: &str, after: i64) -> String {
 
 /// Users need a hub with authentication.
 #[test]
-fn people_enrol_and_log_in_as_the_document_says() {
+fn enrolment_and_login_work_as_documented() {
     const PASSWORD: &str = "correct horse battery";
     let mut bootstrap = String::new();
     let hub = Hub::start_with(|data| {
@@ -528,7 +528,7 @@ fn requests_that_violate_a_schema_are_rejected() {
 
 /// The router and the document have the same paths and methods.
 #[test]
-fn the_router_is_the_document() {
+fn router_and_document_have_the_same_operations() {
     let source = include_str!("../../../admin/src/routes.rs");
     let routed: BTreeSet<&str> =
         source.split('"').skip(1).step_by(2).filter(|text| text.starts_with('/')).collect();
@@ -554,7 +554,7 @@ fn the_router_is_the_document() {
 
 /// Only `routes.rs` creates routes, where the test above finds them.
 #[test]
-fn no_other_file_of_the_admin_api_makes_routes() {
+fn routes_are_defined_in_one_file() {
     let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/../admin/src");
     for entry in std::fs::read_dir(directory).unwrap() {
         let path = entry.unwrap().path();

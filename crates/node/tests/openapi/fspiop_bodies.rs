@@ -378,7 +378,7 @@ fn is_of(path: &str, template: &str) -> bool {
 /// Every path of up to five segments below a family, with ids, types and the word `error`: the document must have each
 /// path that the gateway knows.
 #[test]
-fn what_is_served_is_documented() {
+fn served_operations_are_documented() {
     let hub = Hub::with_participants();
     let mut client = hub.connect();
     let operations = hub.document.operations();
@@ -439,7 +439,7 @@ fn the_table_of_resources_is_the_document() {
 
 /// `GET /` lists the resources of the document, including the gateway's own endpoints.
 #[test]
-fn the_directory_is_the_document() {
+fn directory_operations_match_the_document() {
     let hub = Hub::with_participants();
     let answer = hub.connect().send("GET", "/", &[], None);
     let metadata: Value = serde_json::from_str(&answer.body).unwrap();

@@ -112,7 +112,7 @@ fn new_topic_begins_with_the_oldest_retained_records() {
 }
 
 #[test]
-fn a_node_that_has_another_record_there_does_not_go_on() {
+fn node_with_a_different_record_stops() {
     let (nodes, beginning) = trimmed();
     let other = Node::new(1);
     let old = MemoryLog::default();
@@ -138,7 +138,7 @@ fn a_node_that_has_another_record_there_does_not_go_on() {
 }
 
 #[test]
-fn whatever_becomes_of_its_attempts_a_log_begins_once() {
+fn log_begins_once_despite_failed_attempts() {
     use Fate::{Lost, Sound, Twice, Unacknowledged};
     for fates in [[Lost, Sound], [Unacknowledged, Sound], [Twice, Lost], [Unacknowledged, Unacknowledged]] {
         let (nodes, beginning) = trimmed();
@@ -151,7 +151,7 @@ fn whatever_becomes_of_its_attempts_a_log_begins_once() {
 }
 
 #[test]
-fn a_log_that_another_node_was_quicker_to_begin_is_left_as_it_is() {
+fn log_that_another_node_began_first_is_unchanged() {
     let (nodes, _) = trimmed();
     let quicker = MemoryLog::default();
     drop(claim(&Node::new(9).elected(&quicker)));
@@ -179,7 +179,7 @@ fn alone() -> Node {
 }
 
 #[test]
-fn a_hub_alone_becomes_a_node_once_it_fills_an_empty_log() {
+fn standalone_hub_becomes_a_node_once_it_fills_an_empty_log() {
     let node = alone();
     let log = MemoryLog::default();
     let is_alone = |error: ReplicationError| matches!(error, ReplicationError::NotReplicated);
@@ -203,7 +203,7 @@ fn a_hub_alone_becomes_a_node_once_it_fills_an_empty_log() {
 }
 
 #[test]
-fn a_hub_alone_whose_oldest_files_are_gone_becomes_one_too() {
+fn standalone_hub_without_its_oldest_files_becomes_a_node() {
     let node = alone();
     let first = trim(&node.disk, 9);
     assert!(first > 1);

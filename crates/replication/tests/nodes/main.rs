@@ -27,7 +27,7 @@ fn kinds(log: &MemoryLog) -> Vec<Kind> {
 }
 
 #[test]
-fn the_first_node_leads_and_the_others_have_its_records() {
+fn first_node_leads_and_the_others_have_its_records() {
     let (log, [first, second]) = (MemoryLog::default(), [0, 1].map(Node::new));
     let journal = first.elected(&log);
     let mut appender = claim(&journal);
@@ -42,7 +42,7 @@ fn the_first_node_leads_and_the_others_have_its_records() {
 }
 
 #[test]
-fn an_answer_that_records_nothing_waits_for_a_beat() {
+fn answer_without_a_record_waits_for_a_heartbeat() {
     let (log, node) = (MemoryLog::default(), Node::new(0));
     let mut appender = claim(&node.elected(&log));
     appender.confirm().expect("it leads");
@@ -55,7 +55,7 @@ fn an_answer_that_records_nothing_waits_for_a_beat() {
 }
 
 #[test]
-fn retries_and_copies_change_nothing() {
+fn retries_and_duplicate_entries_have_no_effect() {
     let (log, [first, second]) = (MemoryLog::default(), [0, 1].map(Node::new));
     let mut appender = claim(&first.elected(&log));
     let mut next_seq = 1;
@@ -98,7 +98,7 @@ fn former_leader_learns_the_leader_and_follows_again() {
 }
 
 #[test]
-fn a_former_leader_that_may_not_write_reads_who_leads() {
+fn former_leader_without_write_access_reads_the_new_leader() {
     for fate in [Fate::Denied, Fate::Silence] {
         let (log, [mut first, second]) = (MemoryLog::default(), [0, 1].map(Node::new));
         let mut former = claim(&first.elected(&log));
@@ -118,7 +118,7 @@ fn a_former_leader_that_may_not_write_reads_who_leads() {
 }
 
 #[test]
-fn a_leader_that_may_write_again_goes_on() {
+fn leader_continues_once_it_may_write_again() {
     let (log, [leader, other]) = (MemoryLog::default(), [0, 1].map(Node::new));
     let mut appender = claim(&leader.elected(&log));
     appender.append(&mut batch(1, 2)).expect("appended");
@@ -133,7 +133,7 @@ fn a_leader_that_may_write_again_goes_on() {
 }
 
 #[test]
-fn a_claim_that_arrived_first_makes_the_batch_void() {
+fn earlier_claim_makes_the_batch_void() {
     let (log, [first, second]) = (MemoryLog::default(), [0, 1].map(Node::new));
     let mut former = claim(&first.elected(&log));
     former.append(&mut batch(1, 2)).expect("appended");
@@ -147,7 +147,7 @@ fn a_claim_that_arrived_first_makes_the_batch_void() {
 }
 
 #[test]
-fn a_leader_that_ends_in_order_is_followed_at_once() {
+fn leader_that_stops_in_order_is_succeeded_at_once() {
     for (successor, others) in [(None, [1, 2]), (Some(2), [2, 1])] {
         let (log, leader) = (MemoryLog::default(), Node::new(0));
         let mut appender = claim(&leader.elected(&log));
@@ -179,7 +179,7 @@ fn a_leader_that_ends_in_order_is_followed_at_once() {
 }
 
 #[test]
-fn a_node_that_was_named_and_is_dead_is_waited_for_as_long_as_always() {
+fn dead_named_successor_is_waited_for_as_usual() {
     let (log, [leader, other]) = (MemoryLog::default(), [0, 1].map(Node::new));
     let mut appender = claim(&leader.elected(&log));
     appender.append(&mut batch(1, 5)).expect("appended");
@@ -195,7 +195,7 @@ fn a_node_that_was_named_and_is_dead_is_waited_for_as_long_as_always() {
 }
 
 #[test]
-fn a_hand_over_that_no_broker_acknowledges_ends_after_three_seconds() {
+fn unacknowledged_handover_ends_after_three_seconds() {
     let (log, leader) = (MemoryLog::default(), Node::new(0));
     let mut appender = claim(&leader.elected(&log));
     appender.append(&mut batch(1, 5)).expect("appended");
@@ -228,7 +228,7 @@ fn leader_without_acknowledgements_reports_that_it_is_held_up() {
 }
 
 #[test]
-fn a_leader_whose_process_ends_waits_for_no_broker() {
+fn ending_leader_does_not_wait_for_brokers() {
     let (log, leader) = (MemoryLog::default(), Node::new(0));
     let mut appender = claim(&leader.elected(&log));
     log.fate(&[Fate::Silence]);
@@ -303,7 +303,7 @@ fn newer_entry() -> Arc<[u8]> {
 }
 
 #[test]
-fn an_engine_finds_the_leadership_once_and_all_records() {
+fn engine_receives_the_leadership_once_with_all_records() {
     let (log, node) = (MemoryLog::default(), Node::new(0));
     let journal = node.elected(&log);
     let claimed = |known| upesi_journal::Log::claim(&journal, known).map(|_| ());
@@ -322,7 +322,7 @@ fn refused(node: &Node, log: &MemoryLog) -> ReplicationError {
 }
 
 #[test]
-fn a_node_does_not_go_on_with_a_log_that_is_not_its_own() {
+fn node_rejects_the_log_of_another_cluster() {
     let (log, node) = (MemoryLog::default(), Node::new(0));
     let mut appender = claim(&node.elected(&log));
     appender.append(&mut batch(1, 2)).expect("appended");
@@ -361,7 +361,7 @@ fn a_node_does_not_go_on_with_a_log_that_is_not_its_own() {
 }
 
 #[test]
-fn a_leader_whose_copy_has_no_room_appends_nothing_twice() {
+fn leader_with_a_full_disk_appends_nothing_twice() {
     let (log, node) = (MemoryLog::default(), Node::new(0));
     let mut appender = claim(&node.elected(&log));
     appender.append(&mut batch(1, 2)).expect("appended");
@@ -378,7 +378,7 @@ fn a_leader_whose_copy_has_no_room_appends_nothing_twice() {
 }
 
 #[test]
-fn the_place_of_a_leader_is_written_once_a_second_and_only_if_it_changed() {
+fn changed_position_of_a_leader_is_written_once_a_second() {
     let (log, node) = (MemoryLog::default(), Node::new(0));
     let mut appender = claim(&node.elected(&log));
     let copied = |log: &MemoryLog| {
@@ -401,7 +401,7 @@ fn the_place_of_a_leader_is_written_once_a_second_and_only_if_it_changed() {
 
 /// The space of the copy is reserved in advance; the space of the place is not.
 #[test]
-fn a_place_that_finds_no_room_is_written_later_and_one_that_the_disk_fails_ends_the_node() {
+fn position_is_written_later_on_a_full_disk_and_a_failed_disk_ends_the_node() {
     let (log, node) = (MemoryLog::default(), Node::new(0));
     let mut appender = claim(&node.elected(&log));
     let place = || node.disk.contents("place").expect("a place");
@@ -423,7 +423,7 @@ fn a_place_that_finds_no_room_is_written_later_and_one_that_the_disk_fails_ends_
 }
 
 #[test]
-fn a_copy_that_lost_its_end_is_refused() {
+fn copy_that_lost_its_end_is_rejected() {
     let (log, [node, other]) = (MemoryLog::default(), [0, 1].map(Node::new));
     let mut appender = claim(&node.elected(&log));
     appender.append(&mut batch(1, 2)).expect("appended");
@@ -460,7 +460,7 @@ impl Clock for Until {
 }
 
 #[test]
-fn a_node_that_may_not_lead_never_claims() {
+fn node_without_permission_to_lead_never_claims() {
     let (log, node) = (MemoryLog::default(), Node::new(0));
     for (may_claim, entries) in [(false, 0), (true, 1)] {
         let stops = Arc::new(AtomicBool::new(false));
@@ -478,7 +478,7 @@ fn a_node_that_may_not_lead_never_claims() {
 }
 
 #[test]
-fn a_node_that_is_promoted_claims_at_once_though_it_may_not_lead() {
+fn promoted_node_claims_at_once_even_without_permission_to_lead() {
     let (log, node) = (MemoryLog::default(), Node::new(0));
     let settings = NodeSettings { may_claim: false, ..node.settings() };
     settings.is_promoted.store(true, Ordering::Release);
@@ -496,7 +496,7 @@ fn a_node_that_is_promoted_claims_at_once_though_it_may_not_lead() {
 }
 
 #[test]
-fn node_whose_clock_is_ahead_leaves_leadership_and_reports_it() {
+fn node_with_a_fast_clock_leaves_leadership_and_reports_it() {
     let hour = Duration::from_secs(3_600);
     let (log, node) = (MemoryLog::default(), Node::new(0));
     log.fall_behind(hour);
@@ -516,7 +516,7 @@ fn node_whose_clock_is_ahead_leaves_leadership_and_reports_it() {
 }
 
 #[test]
-fn a_copy_that_is_ahead_of_its_place_is_compared_with_the_log() {
+fn copy_ahead_of_its_position_is_compared_with_the_log() {
     let (log, node) = (MemoryLog::default(), Node::new(0));
     let mut appender = claim(&node.elected(&log));
     appender.append(&mut batch(1, 2)).expect("appended");
@@ -551,7 +551,7 @@ fn a_copy_that_is_ahead_of_its_place_is_compared_with_the_log() {
 
 /// A node whose state has failed still follows, so that its copy stays complete.
 #[test]
-fn a_node_that_is_unfit_follows_without_claims_even_if_it_is_promoted() {
+fn unfit_node_never_claims_even_if_promoted() {
     let (log, first, node) = (MemoryLog::default(), Node::new(0), Node::new(1));
     let mut appender = claim(&first.elected(&log));
     appender.append(&mut batch(1, 2)).expect("appended");
@@ -570,7 +570,7 @@ fn a_node_that_is_unfit_follows_without_claims_even_if_it_is_promoted() {
 
 /// Its state fails when it reads that its own claim was accepted. It hands leadership over, and claims it no longer.
 #[test]
-fn a_node_that_becomes_unfit_as_it_is_elected_hands_over() {
+fn node_that_becomes_unfit_during_its_election_hands_over() {
     let (log, node) = (MemoryLog::default(), Node::new(0));
     let settings = node.settings();
     let (stops, limit) = (Arc::new(AtomicBool::new(false)), node.clock.now() + Duration::from_secs(60));

@@ -83,7 +83,7 @@ fn copies_return_to_the_accepted_records() {
 /// While brokers elect a leader, their answer may be outdated. A permanent loss is an error, and no node claims
 /// leadership.
 #[test]
-fn a_log_that_loses_its_end_under_a_follower_stops_it_without_a_claim() {
+fn truncated_log_stops_a_follower_without_a_claim() {
     let (log, first, node) = (MemoryLog::default(), Node::new(0), Node::new(1));
     let mut appender = claim(&first.elected(&log));
     appender.append(&mut batch(1, 2)).expect("appended");

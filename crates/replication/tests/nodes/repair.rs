@@ -108,7 +108,7 @@ fn repair_restores_lost_records_from_the_longest_copy() {
 }
 
 #[test]
-fn a_repair_that_was_cut_off_is_done_by_another() {
+fn interrupted_repair_is_completed_by_another_one() {
     let (log, nodes) = cut();
     let whole = {
         let log = MemoryLog::of(&log.entries());
@@ -145,7 +145,7 @@ fn node_with_a_short_copy_does_not_lead_before_records_that_others_reported() {
 }
 
 #[test]
-fn a_log_that_has_something_else_there_is_not_repaired() {
+fn log_with_other_records_is_not_repaired() {
     let (log, nodes) = cut();
     log.remove(1);
     let next = Node { life: 7, ..nodes[2].clone() };
@@ -160,7 +160,7 @@ fn a_log_that_has_something_else_there_is_not_repaired() {
 }
 
 #[test]
-fn a_log_that_begins_late_is_read_from_an_older_place() {
+fn log_that_begins_late_is_read_from_an_older_position() {
     let (log, node) = (MemoryLog::default(), Node::new(0));
     let mut appender = claim(&node.elected(&log));
     for seq in 1..=60 {

@@ -43,7 +43,7 @@ fn the_store_of_every_node_has_the_same_records() {
 }
 
 #[test]
-fn a_store_goes_on_where_the_log_is() {
+fn store_continues_at_the_position_of_the_log() {
     let (log, [first, second]) = (MemoryLog::default(), [0, 1].map(Node::new));
     let [_engine, mut store] = appenders(&first, &log);
     store.append(&mut batch(1, 7)).expect("appended");
@@ -63,7 +63,7 @@ fn end_of(node: &Node) -> (u64, i64, Vec<u8>) {
 }
 
 #[test]
-fn changes_of_a_former_leader_are_in_no_store() {
+fn changes_of_a_former_leader_reach_no_store() {
     let (log, [mut first, second]) = (MemoryLog::default(), [0, 1].map(Node::new));
     let [mut engine, mut store] = appenders(&first, &log);
     store.append(&mut batch(1, 2)).expect("appended");
@@ -95,7 +95,7 @@ fn after_a_hand_over_the_store_appends_nothing() {
 }
 
 #[test]
-fn without_room_for_its_copy_the_store_appends_nothing_and_may_try_again() {
+fn store_on_a_full_disk_appends_nothing_and_may_retry() {
     let (log, node) = (MemoryLog::default(), Node::new(0));
     let [mut engine, mut store] = appenders(&node, &log);
     store.append(&mut batch(1, 1)).expect("appended");
@@ -113,7 +113,7 @@ fn without_room_for_its_copy_the_store_appends_nothing_and_may_try_again() {
 }
 
 #[test]
-fn a_store_that_is_not_a_copy_is_refused() {
+fn store_that_is_not_a_copy_is_rejected() {
     let log = MemoryLog::default();
     let node = Node::new(0);
     let disk: Arc<dyn Disk> = Arc::new(node.store.clone());
