@@ -322,7 +322,7 @@ fn refused(node: &Node, log: &MemoryLog) -> ReplicationError {
 }
 
 #[test]
-fn node_rejects_the_log_of_another_cluster() {
+fn node_rejects_a_truncated_or_different_log() {
     let (log, node) = (MemoryLog::default(), Node::new(0));
     let mut appender = claim(&node.elected(&log));
     appender.append(&mut batch(1, 2)).expect("appended");
