@@ -340,7 +340,7 @@ mod tests {
         let record = record(vec![callback], NOW);
         let key = record.keys().next().unwrap();
         assert_eq!(renderer_at(NOW).is_moot(key, &record), None);
-        let why = "the bulk has expired meanwhile".to_owned();
+        let why = "the bulk transfer has expired".to_owned();
         assert_eq!(renderer_at(NOW.plus_ms(1)).is_moot(key, &record), Some(why));
     }
 }

@@ -40,7 +40,9 @@ pub enum TopicError {
     #[error(transparent)]
     Security(#[from] SecurityError),
     /// The topic does not exist.
-    #[error("there is no topic {0}: create it with `upesi cluster create-topic`, or check `cluster.topic`")]
+    #[error(
+        "the topic {0} does not exist: create it with `upesi cluster create-topic`, or check `cluster.topic`"
+    )]
     Missing(String),
     /// The brokers do not return the topic's settings. The binding of librdkafka drops the broker's reason.
     #[error(

@@ -62,7 +62,7 @@ pub enum HubError {
     NotAccepted(String),
     /// The data directory contains no ledger, although one must exist.
     #[error(
-        "there is no ledger in {dir} (data.must_exist): mount its volume, or name the right directory; upesi init {dir} creates a new, empty ledger", dir = .0.display()
+        "{dir} contains no ledger (data.must_exist): mount its volume, or name the right directory; upesi init {dir} creates a new, empty ledger", dir = .0.display()
     )]
     NoLedger(PathBuf),
     /// Settings contradict each other.

@@ -38,16 +38,16 @@ pub(crate) fn moot(key: CallbackKey, record: &DurableRecord, now: Timestamp) -> 
     let callback = record.callbacks.get(usize::from(key.index))?;
     let body = &record.payload.body;
     let (what, expiration) = match (&callback.content, callback.subject.resource) {
-        (CallbackContent::BulkRequest(request), _) => ("bulk", request.expires_at),
+        (CallbackContent::BulkRequest(request), _) => ("bulk transfer", request.expires_at),
         (CallbackContent::ForwardPrepare, ResourceKind::Transfer) => {
             ("transfer", parse_prepare(body).ok()?.expiration)
         }
         (CallbackContent::ForwardPrepare, ResourceKind::Conversion) => {
-            ("conversion", parse_conversion(body).ok()?.expiration?)
+            ("FX transfer", parse_conversion(body).ok()?.expiration?)
         }
         _ => return None,
     };
-    (expiration < now).then(|| format!("the {what} has expired meanwhile"))
+    (expiration < now).then(|| format!("the {what} has expired"))
 }
 
 #[cfg(test)]
@@ -124,12 +124,13 @@ mod tests {
         };
         let key = CallbackKey { target: ParticipantId::HUB, seq: 7, index: 0 };
         let late = expiration.plus_ms(1);
-        for (resource, body, what) in
-            [(ResourceKind::Transfer, body, "transfer"), (ResourceKind::Conversion, conversion, "conversion")]
-        {
+        for (resource, body, what) in [
+            (ResourceKind::Transfer, body, "transfer"),
+            (ResourceKind::Conversion, conversion, "FX transfer"),
+        ] {
             let prepare = of(resource, body, CallbackContent::ForwardPrepare);
             assert_eq!(moot(key, &prepare, expiration), None);
-            assert_eq!(moot(key, &prepare, late), Some(format!("the {what} has expired meanwhile")));
+            assert_eq!(moot(key, &prepare, late), Some(format!("the {what} has expired")));
             assert_eq!(moot(CallbackKey { index: 1, ..key }, &prepare, late), None);
             let fulfil = of(resource, body, CallbackContent::ForwardFulfil);
             assert_eq!(moot(key, &fulfil, late), None, "the payer still needs it");
