@@ -40,7 +40,7 @@ async fn answer_is_returned_with_any_status() {
     assert_eq!(dfsp.received()[0].path, "/callbacks/direct");
     let status = world.courier.lane(participant(2)).unwrap();
     assert_eq!((status.relayed, status.relay_failures, status.delivered), (4, 0, 0));
-    assert_eq!(status.breaker, BreakerState::Closed, "a DFSP that refuses is there");
+    assert_eq!(status.breaker, BreakerState::Closed, "a DFSP that rejects messages is reachable");
 }
 
 #[tokio::test]

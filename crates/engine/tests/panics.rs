@@ -122,7 +122,7 @@ fn panic_of_any_thread_is_resumed_when_the_engine_ends() {
             });
             let ended =
                 std::panic::AssertUnwindSafe(|| if is_dropped { drop(engine) } else { engine.shutdown() });
-            let panic = catch_unwind(ended).expect_err("it goes on");
+            let panic = catch_unwind(ended).expect_err("the engine must panic");
             let text = panic.downcast_ref::<&str>().copied().unwrap_or_default();
             assert_eq!(text, said, "{thread}");
         }

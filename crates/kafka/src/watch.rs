@@ -171,7 +171,7 @@ mod tests {
             ],
         );
         walk("one was acknowledged", None, &[(3_000, Failed), (4_000, Acknowledged), (9_000, NotDue)]);
-        walk("nobody reads", None, &[(9_000, NotDue)]);
+        walk("no consumer reads", None, &[(9_000, NotDue)]);
         walk(
             "nothing is taken while the brokers are away",
             None,

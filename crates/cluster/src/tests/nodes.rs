@@ -157,7 +157,7 @@ fn handover_to_any_node_calls_the_other_nodes_by_rank() {
     assert!(!second.asks_for_end(NOW + turn - Duration::from_nanos(1)));
     assert!(second.asks_for_end(NOW + turn) && !third.asks_for_end(NOW + turn));
     assert!(third.asks_for_end(NOW + 2 * turn) && !former.asks_for_end(NOW + 2 * turn));
-    assert!(former.asks_for_end(NOW + PATIENCE.silence), "nobody came");
+    assert!(former.asks_for_end(NOW + PATIENCE.silence), "no node has claimed");
 }
 
 #[test]
@@ -200,7 +200,7 @@ fn silence_is_measured_only_with_a_reachable_and_read_log() {
     assert!(node.asks_for_end(later));
     assert!(node.end(Some(0), later, 0).unwrap().is_some());
     assert!(!node.asks_for_end(later), "one claim per silence");
-    assert_eq!(node.end(Some(0), later, 0), Ok(None), "nobody asked");
+    assert_eq!(node.end(Some(0), later, 0), Ok(None), "no node has requested the end");
 }
 
 #[test]

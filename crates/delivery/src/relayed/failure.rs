@@ -173,7 +173,7 @@ mod tests {
             "é".repeat(200)
         );
         let read = ErrorInformation::read(long.as_bytes()).map(|error| error.description.chars().count());
-        assert_eq!(read, Some(128), "cut to what the schema admits");
+        assert_eq!(read, Some(128), "truncated to the schema's maximum");
         let read = ErrorInformation::read(br#"{"errorInformation":{"errorCode":"3204"}}"#);
         assert_eq!(
             read,

@@ -260,7 +260,7 @@ mod tests {
         assert_eq!(counted(&responses).0, [1, 0, 0, 0], "a second answer does not count");
         note("a");
         assert!(answer("a", true));
-        assert_eq!(counted(&responses).0, [1, 1, 0, 0], "asked again");
+        assert_eq!(counted(&responses).0, [1, 1, 0, 0], "a repeated request");
         assert!(!answer("b", false));
         assert_eq!(counted(&responses).0, [1, 1, 0, 0], "no request was forwarded");
     }
@@ -273,7 +273,7 @@ mod tests {
         note("undelivered");
         forwarded.undelivered("undelivered", &sender, receiver);
         forwarded.undelivered("undelivered", &sender, receiver);
-        forwarded.undelivered("never asked", &sender, receiver);
+        forwarded.undelivered("never sent", &sender, receiver);
         assert_eq!(counted(&responses), ([0, 0, 0, 1], None));
         note("unanswered");
         advance(Duration::from_secs(41)).await;

@@ -197,7 +197,7 @@ fn unreadable_archive_is_a_server_error() {
         assert!(answer.body.contains(r#""errorDescription":"Internal server error""#), "{answer:?}");
     }
     assert_eq!(running.records(), 0);
-    assert_eq!(running.ask(&post(&[], prepare_body(OTHER))).status, 202, "other transfers go on");
+    assert_eq!(running.ask(&post(&[], prepare_body(OTHER))).status, 202, "other transfers continue");
 }
 
 #[test]

@@ -254,7 +254,7 @@ async fn too_many_empty_frames_end_only_their_own_connection() {
             }),
         ),
         (
-            "a head that goes on and on",
+            "an endless head",
             Box::new(|number| match number {
                 0 => frame(HEADERS, 0, 1, &fields(&[(":method", "GET"), (":path", "/count")])),
                 _ => frame(CONTINUATION, 0, 1, &fields(&[("x", "y")])),
@@ -271,7 +271,7 @@ async fn too_many_empty_frames_end_only_their_own_connection() {
     }
     // All requests of the honest client are answered.
     for _ in &floods {
-        while honest.next().await.expect("it goes on").kind != HEADERS {}
+        while honest.next().await.expect("the connection stays open").kind != HEADERS {}
     }
 }
 
@@ -322,7 +322,7 @@ async fn incomplete_head_and_idle_peer_are_closed() {
 
     let running = scheme.start(Limits { idle_timeout: short, ..patient() });
     let mut idle = scheme.peer(&running).await;
-    assert_eq!(idle.until_closed().await, Some(NO_ERROR), "it is told");
+    assert_eq!(idle.until_closed().await, Some(NO_ERROR), "the peer receives a GOAWAY frame");
     // Pings are not requests, and a connection without a preface is not valid.
     let mut pinging = scheme.peer(&running).await;
     let silent = scheme.connect(running.server.local_addr().port(), &[b"h2"]).await;
@@ -353,7 +353,7 @@ async fn peer_that_does_not_read_is_closed_even_if_it_sends_requests() {
         }
     };
     timeout(AMPLE, asked).await.expect("it is closed");
-    assert!(stream > 3, "others were answered meanwhile");
+    assert!(stream > 3, "requests before it were answered");
     until("it has ended", || running.server.connections() == 0).await;
 }
 
@@ -367,7 +367,7 @@ async fn stopping_server_answers_open_requests_and_sends_goaway() {
     let stopping = running.server.shutdown(ample());
     let asked = async {
         // The client is informed before the connection ends.
-        while peer.next().await.expect("it goes on").kind != common::http2::GOAWAY {}
+        while peer.next().await.expect("the connection stays open").kind != common::http2::GOAWAY {}
         running.script.release.add_permits(1);
         assert_eq!(peer.answer(1).await, (200, b"released".to_vec()));
         peer.until_closed().await;
@@ -460,7 +460,7 @@ async fn bodies_are_read_within_the_limits_of_the_service() {
     assert_eq!(peer.outcome(21).await, Outcome::Status(202));
     assert_eq!(peer.outcome(21).await, Outcome::Reset(NO_ERROR));
     assert!(peer.send(&get(23, "/count")).await);
-    assert_eq!(peer.answer(23).await.0, 200, "the connection goes on");
+    assert_eq!(peer.answer(23).await.0, 200, "the connection stays usable");
 }
 
 #[tokio::test]
@@ -545,7 +545,7 @@ async fn answer_is_written_before_tasks_that_the_same_event_wakes() {
     let mut peer = scheme.peer_at(server.local_addr().port(), &[]).await;
     for stream in (1..40).step_by(2) {
         assert!(peer.send(&get(stream, "/")).await);
-        timeout(AMPLE, service.asked.notified()).await.expect("it is asked");
+        timeout(AMPLE, service.asked.notified()).await.expect("the service receives the request");
         // After the answer to a ping, no frames are in flight.
         assert!(peer.send(&frame(PING, 0, 0, &[0; 8])).await);
         while peer.next().await.unwrap().kind != PING {}

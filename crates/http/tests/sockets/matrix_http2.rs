@@ -271,7 +271,7 @@ async fn invalid_frames_reset_their_stream_or_end_the_connection() {
             Status(_) | Reset(_) => {
                 let is_sent = peer.send(&get(5, "/count")).await;
                 if !is_sent || peer.outcome(5).await != Status(200) {
-                    faults.push(format!("{name}: the connection does not go on"));
+                    faults.push(format!("{name}: the connection is not usable afterwards"));
                 }
             }
         }

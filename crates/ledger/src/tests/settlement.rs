@@ -519,7 +519,7 @@ fn settlements_of_a_snapshot_of_version_2_are_read() {
     assert_eq!((item.funds, item.carried_in, item.carried_over), (None, Amount::ZERO, Amount::ZERO));
     let mut again = Vec::new();
     read.encode_snapshot(&mut again);
-    assert!(again == bytes, "the rest is as it was");
+    assert!(again == bytes, "the rest is unchanged");
     // A settlement of version 3 cannot be read as one of version 2.
     let mut mixed = bytes.clone();
     mixed[place.start + 1] = 2;

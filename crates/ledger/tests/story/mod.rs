@@ -126,7 +126,7 @@ impl Story {
         if told.len() == step.expected.len() && told.iter().zip(&step.expected).all(is_told) {
             return Ok(());
         }
-        let mut text = "    - expected, + told\n".to_owned();
+        let mut text = "    - expected, + reported\n".to_owned();
         for index in 0..told.len().max(step.expected.len()) {
             let (wanted, got) = (step.expected.get(index), told.get(index));
             if wanted == got {

@@ -219,7 +219,7 @@ fn leader_without_acknowledgements_reports_that_it_is_held_up() {
     let appending = thread::spawn(move || appender.append(&mut batch(2, 1)).is_err());
     let since = Instant::now();
     while !leads.is_held_up() {
-        assert!(since.elapsed() < LIMIT, "it says nothing");
+        assert!(since.elapsed() < LIMIT, "the leader does not report that it is held up");
         thread::yield_now();
     }
     node.stops.store(true, Ordering::Release);

@@ -137,7 +137,7 @@ fn node_with_a_short_copy_does_not_lead_before_records_that_others_reported() {
     stops(&nodes[0], &log);
     let error = stops(&nodes[2], &log);
     assert!(is_told(30)(&error), "{error}");
-    assert_eq!(nodes[2].records().len(), 15, "it read what the log has");
+    assert_eq!(nodes[2].records().len(), 15, "the node has all records of the log");
     // An operator confirms that their disks are lost.
     log.remove(0);
     log.remove(1);

@@ -107,7 +107,7 @@ fn store_on_a_full_disk_appends_nothing_and_may_retry() {
     let error = store.append(&mut large).expect_err("no room");
     assert!(matches!(error, JournalError::DiskFull { .. }), "{error}");
     assert_eq!(log.entries().len(), entries, "nothing that this node cannot keep");
-    engine.append(&mut batch(1, 1)).expect("payments go on");
+    engine.append(&mut batch(1, 1)).expect("the engine can still append");
     node.store.clear_faults();
     store.append(&mut large).expect("there is room again");
 }

@@ -256,7 +256,7 @@ async fn after_repeated_failures_it_is_left_alone_until_a_probe_succeeds() {
     for _ in 0..5 {
         find(&oracle, "me").await.unwrap_err();
     }
-    assert_eq!(server.asked().len(), 2, "not asked after two failures");
+    assert_eq!(server.asked().len(), 2, "no request after two failures");
     tokio::time::pause();
     tokio::time::advance(Duration::from_secs(3601)).await;
     tokio::time::resume();

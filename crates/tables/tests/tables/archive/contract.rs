@@ -137,7 +137,7 @@ fn divisions_are_removed_whole_and_the_archive_begins_after_them() {
         assert_eq!((archive.sync().unwrap(), all(archive)), (95, sorted(entries(90..95))));
         archive.divide().unwrap();
         archive.apply_at(&entries(95..99), 99, second(99)).unwrap();
-        assert_eq!(archive.remove_to(97).unwrap(), 1, "what grows goes on beyond that");
+        assert_eq!(archive.remove_to(97).unwrap(), 1, "the growing division extends beyond that");
         assert_eq!(all(archive), sorted(entries(95..99)));
     });
 }

@@ -20,9 +20,9 @@ fn read_all(path: &Path) -> Result<u64, TablesError> {
         seen += 1;
         ControlFlow::Continue(())
     })?;
-    assert_eq!(seen, watermark, "a scan sees what the watermark promises");
+    assert_eq!(seen, watermark, "a scan finds all transfers below the watermark");
     for (id, value) in entries(0..watermark) {
-        assert_eq!(archive.get(&id)?, Some(value), "a lookup finds what the watermark promises");
+        assert_eq!(archive.get(&id)?, Some(value), "a lookup finds every transfer below the watermark");
     }
     Ok(watermark)
 }

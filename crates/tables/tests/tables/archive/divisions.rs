@@ -131,7 +131,7 @@ fn the_oldest_divisions_leave_and_stay_away() {
     let directory = tempfile::tempdir().unwrap();
     let archive = open(directory.path());
     apply(&archive, 0, 350);
-    assert_eq!(archive.remove_to(99).unwrap(), 0, "the oldest goes on beyond that");
+    assert_eq!(archive.remove_to(99).unwrap(), 0, "the oldest division extends beyond that");
     assert_eq!(archive.remove_to(199).unwrap(), 1, "the second, too");
     assert_eq!(archive.remove_to(199).unwrap(), 0, "it is gone");
     assert_eq!(archive.first_seq(), 101);
@@ -199,7 +199,7 @@ fn files_that_cannot_be_removed_do_no_harm() {
     assert_eq!(archive.remove_to(200).unwrap(), 2);
     assert_eq!(firsts(&archive), [201, 301]);
     drop(archive);
-    assert_eq!(firsts(&open(&path)), [201, 301], "nothing comes back");
+    assert_eq!(firsts(&open(&path)), [201, 301], "a removed division reappeared");
     assert!(directory_of(&path, 1).exists());
     std::fs::remove_file(&obstacle).unwrap();
     assert_eq!(firsts(&open(&path)), [201, 301]);

@@ -215,7 +215,7 @@ fn killed_at_any_moment_all_that_was_answered_is_there() {
         let reported = run_and_kill(CHILD, &path, before + round * 70);
         let (_store, table) = open(&path);
         let count = assert_whole(&table);
-        assert!(count >= reported, "{reported} were answered, {count} are there");
+        assert!(count >= reported, "{reported} updates were acknowledged, {count} are stored");
         before = count;
     }
 }

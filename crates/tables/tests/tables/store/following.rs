@@ -150,7 +150,7 @@ fn stopped_follower_has_all_updates_of_the_leader() {
     let follower = StoreFollower::open(directory.path().join("other"), &options).unwrap();
     let store = lead(follower);
     assert_eq!(contents(&store), expected);
-    assert_eq!(write_one(&store).unwrap(), 401, "it goes on");
+    assert_eq!(write_one(&store).unwrap(), 401, "the store continues");
     drop(store);
     let other = digest(directory.path().join("other")).unwrap();
     assert!(other.record == 401 && other.digest != own.digest, "{other:?}");

@@ -173,7 +173,7 @@ async fn a_disk_without_room_refuses_updates_and_goes_on_reading() {
         assert_eq!(refusal.code().number(), 2003);
     }
     assert_eq!(get(&table, "key").as_deref(), Some(&b"value"[..]));
-    assert!(!store.stats().poisoned, "it goes on once there is room");
+    assert!(!store.stats().poisoned, "updates continue once there is space");
 }
 
 #[tokio::test]
@@ -216,7 +216,7 @@ async fn closing_finishes_queued_updates_and_rejects_further_ones() {
     queued.await.unwrap();
     assert!(matches!(late.await, Ok(()) | Err(TablesError::Closed)));
     assert!(matches!(store.update(|_| Ok(())).await, Err(TablesError::Closed)));
-    assert_eq!(get(&table, "key").as_deref(), Some(&b"value"[..]), "readers go on");
+    assert_eq!(get(&table, "key").as_deref(), Some(&b"value"[..]), "readers continue");
     store.close();
 }
 

@@ -146,7 +146,7 @@ fn inconclusive_trial_is_followed_by_another() {
     assert!(core.refuses_new() && core.breaker_opened() == 0);
     let now = now + PAUSE;
     let again = core.take(now).unwrap();
-    assert!(again.is_repeated() && !again.is_trial, "repeats go on");
+    assert!(again.is_repeated() && !again.is_trial, "repetitions continue");
     end(&mut core, again, Outcome::Unroutable("given up".to_owned()), now);
     for outcome in [unroutable(), unreachable()] {
         let trial = core.take(now).unwrap();
