@@ -50,7 +50,7 @@ pub enum Stop {
         accepted: u64,
     },
     /// The entry is not at the acknowledged offset, or is void there.
-    #[error("the log acknowledged an entry at offset {0}, and has another one there")]
+    #[error("the log acknowledged an entry at offset {0}, but has another one there")]
     NotThere(u64),
     /// A newer hub wrote an entry.
     #[error("a newer hub wrote the entry at offset {0}: update this node")]

@@ -129,7 +129,7 @@ impl Rules {
         if let Some(title) = several {
             tracing::error!(
                 rule = &**title,
-                "two quoting rules name a destination for one request; refused it"
+                "two quoting rules name a destination for one request; the request was rejected"
             );
             let detail = "several rules name a destination for the quote";
             return Verdict::Refuse(ErrorInformation::new(ErrorCode::INTERNAL, detail));
