@@ -87,7 +87,7 @@ pub enum SubmitError {
     #[error("the hub is busy")]
     Busy,
     /// The disk is full. Queries are answered, but changes are rejected.
-    #[error("the disk of the hub is full")]
+    #[error("the hub's disk is full")]
     Full,
     /// Earlier commands are not durable yet, because the brokers of the cluster's log do not acknowledge them.
     #[error("the hub waits for the brokers of its cluster")]

@@ -404,10 +404,10 @@ mod tests {
             divide: &|| archive.divide().map_err(|error| error.to_string()),
             ends: &|_| Ok(true),
             unsettled_since: &|| Ok(None),
-            remove: &|to_seq| Err(format!("{to_seq}: the disk of the hub is full")),
+            remove: &|to_seq| Err(format!("{to_seq}: the hub's disk is full")),
         };
         let refused = pass(&policy, &archive, Timestamp::from_ms(100 * DAY), &hub).unwrap_err();
-        assert_eq!(refused, "1: the disk of the hub is full");
+        assert_eq!(refused, "1: the hub's disk is full");
         assert_eq!(archive.first_seq(), 1);
     }
 

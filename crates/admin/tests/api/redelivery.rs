@@ -152,7 +152,7 @@ async fn what_a_full_disk_leaves_parked_is_counted_and_can_be_asked_for_again() 
     assert_eq!(redeliver(&hub, r#"{"all":true}"#).await, part);
     assert_eq!(parked(&hub).await, remaining);
     // Without any progress the answer is an error.
-    let full = refusal(2003, "Service currently unavailable - the disk of the hub is full");
+    let full = refusal(2003, "Service currently unavailable - the hub's disk is full");
     let answer = hub.call("POST", "/callbacks/redeliver", r#"{"all":true}"#).await;
     assert_eq!(answer, (503, full));
     assert_eq!(parked(&hub).await, remaining);

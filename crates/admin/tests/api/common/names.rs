@@ -32,7 +32,7 @@ const TABLE: &str = "
     busy                                  the hub is busy
     busy                                  Others are reading the *: try again
     too_many_connections                  Too many connections
-    disk_full                             the disk of the hub is full
+    disk_full                             the hub's disk is full
     stopping                              the hub no longer accepts commands
     follower                              This node follows; node * leads, at *
     follower                              This node follows, and no node leads
