@@ -41,7 +41,6 @@ struct CacheLabels {
     result: &'static str,
 }
 
-/// Outcome of a lookup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum LookupOutcome {
     /// A DFSP answered with the party.

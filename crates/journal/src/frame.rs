@@ -28,7 +28,6 @@ const CACHED_BYTES: usize = 24 * 1024;
 const _: () = assert!(CACHED_BYTES.is_multiple_of(SECTOR_BYTES));
 const MASK_STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// The header of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FrameHeader {
     pub record_count: u32,

@@ -83,7 +83,6 @@ impl<const N: usize> Schema<N> {
         Self { closed: true, ..Self::open(required, names) }
     }
 
-    /// Reads a body.
     pub(crate) fn read_body<'a, 's>(&'s self, body: &'a [u8]) -> Result<Object<'a, 's, 'a, N>, SyncError> {
         self.read_body_or(body, SyncError::from)
     }

@@ -80,7 +80,6 @@ impl DelayProbes {
         &self.0[current_worker().unwrap_or(0) % PROBE_SLOTS]
     }
 
-    /// Ends an interval.
     pub(super) fn end_interval(&self) -> SeenByAll {
         let mut seen = SeenByAll::default();
         let (mut sum_us, mut workers) = (0_u64, 0_u64);

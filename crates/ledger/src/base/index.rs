@@ -124,7 +124,6 @@ impl Index {
     }
 }
 
-/// The upper `count` bits of a hash.
 const fn upper_bits(hash: u32, count: u32) -> usize {
     ((hash as u64) << count >> u32::BITS) as usize
 }

@@ -42,7 +42,6 @@ pub(crate) fn settled_path(division: &Path) -> PathBuf {
     }
 }
 
-/// Path of the filter of a division.
 pub(crate) fn filter_path(division: &Path) -> PathBuf {
     with_suffix(division, FILTER)
 }

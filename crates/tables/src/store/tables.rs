@@ -123,7 +123,6 @@ impl Tables {
         self.states().values().filter_map(|state| state.resident()).map(figure).sum()
     }
 
-    /// Bytes on disk.
     pub(crate) fn disk_bytes(&self) -> u64 {
         self.states().values().map(|state| state.keyspace.disk_space()).sum()
     }

@@ -20,7 +20,6 @@ pub(super) struct CatchUp {
     term: u64,
 }
 
-/// A requested page.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PageRequest {
     /// Key after which it begins.

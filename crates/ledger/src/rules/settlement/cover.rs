@@ -228,7 +228,6 @@ impl<'a> Moves<'a> {
     }
 }
 
-/// The direction and the amount of a net.
 fn direction_of(net: Amount) -> (FundsDirection, Amount) {
     if net.is_negative() { (FundsDirection::In, net.negated()) } else { (FundsDirection::Out, net) }
 }
