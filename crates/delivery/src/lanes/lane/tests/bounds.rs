@@ -64,7 +64,7 @@ fn lane_leaves_callbacks_above_its_capacity_in_the_outbox() {
 /// Callbacks behind others of their transfer may use a quarter of the memory. If there are more, they are dropped and
 /// read from the outbox later.
 #[test]
-fn waiting_callbacks_of_a_target_have_a_share_of_the_memory() {
+fn callbacks_waiting_behind_their_transfer_have_a_share_of_the_memory() {
     for (queue_max, retrying_max, bytes_max, bytes, here) in
         [(14, 9, 400, 1, 3), (14, 2, 400, 1, 2), (23, 23, 54, 4, 3), (23, 23, 54, 5, 2), (23, 23, 24, 6, 1)]
     {
