@@ -114,7 +114,7 @@ pub struct Admission {
     config: AdmissionConfig,
     new: Gate,
     finishing: Gate,
-    /// Consecutive intervals in which new work has been at its floor.
+    /// Number of consecutive intervals that new work has been at its floor.
     floor_intervals: u32,
 }
 
@@ -130,8 +130,8 @@ impl Admission {
         Self { config, new, finishing: Gate::new(target, shares), floor_intervals: 0 }
     }
 
-    /// Whether [`Self::ask`] need not be called for this class until the next interval, because every request of
-    /// ordinary size would be accepted. [`Self::ask_for`] must always be called for larger requests.
+    /// Whether all requests of this class and of ordinary size are accepted until the next interval, so that callers may
+    /// skip [`Self::ask`]. Larger requests always need [`Self::ask_for`].
     pub const fn is_open(&self, class: Class) -> bool {
         match class {
             Class::New => {

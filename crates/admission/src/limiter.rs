@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn one_late_interval_sets_no_limit_and_two_do() {
+    fn second_late_interval_sets_a_limit() {
         let mut limiter = used_to(100);
         limiter.end_interval(seen(TARGET_US + 1, 100, 0));
         assert_eq!(limiter.limit(), None);
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn a_target_of_zero_never_sets_a_limit() {
+    fn zero_target_never_sets_a_limit() {
         let mut limiter = Limiter::new(LimiterConfig { delay_target_us: 0 });
         for _ in 0..100 {
             limiter.end_interval(seen(u32::MAX, 100, 0));
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_never_falls_below_a_part_of_the_peak() {
+    fn limit_stays_above_a_fraction_of_the_peak() {
         let mut limiter = used_to(1_000);
         for _ in 0..20 {
             limiter.end_interval(seen(10 * TARGET_US, 1_000, 0));
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_rises_while_it_refuses_and_goes_when_it_does_not() {
+    fn limit_rises_while_it_rejects_and_ends_otherwise() {
         let mut limiter = used_to(1_000);
         for _ in 0..3 {
             limiter.end_interval(seen(10 * TARGET_US, 1_000, 0));
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pause_of_a_second_forgets_everything() {
+    fn pause_of_a_second_resets_the_limiter() {
         let mut limiter = used_to(1_000);
         for _ in 0..3 {
             limiter.end_interval(seen(10 * TARGET_US, 1_000, 0));
@@ -241,7 +241,7 @@ mod tests {
 
     /// A server that does 500 requests an interval and keeps the others waiting, before 5,000 requests an interval.
     #[test]
-    fn it_settles_near_the_capacity_and_keeps_the_queue_short() {
+    fn limit_settles_near_the_capacity_and_keeps_the_queue_short() {
         const CAPACITY: u64 = 500;
         let (mut limiter, mut queue, mut done, mut longest) = (limiter(), 0_u64, 0, 0);
         for interval in 0..1_000 {

@@ -13,7 +13,7 @@ pub enum Counted {
     Miss,
     /// Changes of the directory.
     Registration,
-    /// Messages whose signature is not their sender's.
+    /// Messages with an invalid signature.
     SignatureFault,
 }
 
@@ -119,7 +119,7 @@ impl Rates {
         is_new
     }
 
-    /// Milliseconds for which a source is still blocked.
+    /// Remaining milliseconds of a source's block.
     pub fn blocked_ms(&self, source: SourceId, now_ms: u64) -> Option<u64> {
         let until = self.sources.get(&self.key(source))?.blocked_until_ms;
         until.checked_sub(now_ms).filter(|left| *left > 0)
@@ -152,7 +152,7 @@ mod tests {
     const BLUE: SourceId = SourceId(8);
 
     #[test]
-    fn a_source_has_its_rate_and_a_seconds_worth_at_once() {
+    fn source_may_use_one_second_of_its_rate_at_once() {
         let mut rates = Rates::new(10);
         let mut take = |source, per_s, now_ms| rates.take(Counted::Lookup, source, per_s, now_ms);
         assert!((0..5).all(|_| take(GREEN, 5, 1_000).is_ok()));
@@ -160,15 +160,15 @@ mod tests {
         assert_eq!(take(BLUE, 5, 1_000), Ok(()), "others have their own");
         assert_eq!(take(GREEN, 5, 1_199), Err(1));
         assert_eq!((take(GREEN, 5, 1_200), take(GREEN, 5, 1_200)), (Ok(()), Err(200)));
-        // A minute later there is a second's worth, and no more.
+        // After a minute, exactly one second of the rate is available.
         assert!((0..5).all(|_| take(GREEN, 5, 61_200).is_ok()));
         assert_eq!(take(GREEN, 5, 61_200), Err(200));
-        // A clock that goes back earns nothing.
+        // A clock step back adds no credit.
         assert_eq!(take(GREEN, 5, 1_000), Err(200));
     }
 
     #[test]
-    fn each_thing_has_its_own_rate() {
+    fn each_kind_has_its_own_rate() {
         let mut rates = Rates::new(10);
         assert_eq!(rates.take(Counted::Lookup, GREEN, 1, 0), Ok(()));
         assert_eq!(rates.take(Counted::Registration, GREEN, 1, 0), Ok(()));
@@ -176,33 +176,33 @@ mod tests {
     }
 
     #[test]
-    fn what_was_under_way_is_owed_up_to_a_seconds_worth() {
+    fn charges_above_the_rate_are_owed_up_to_one_second() {
         let mut rates = Rates::new(10);
         for _ in 0..100 {
             rates.charge(Counted::Miss, GREEN, 2, 0);
         }
-        // Two are owed, and one must be there.
+        // Two are owed, and one more must be available.
         assert_eq!(rates.check(Counted::Miss, GREEN, 2, 0), Err(1_500));
         assert_eq!(rates.check(Counted::Miss, GREEN, 2, 1_500), Ok(()));
-        assert_eq!(rates.check(Counted::Miss, GREEN, 2, 1_500), Ok(()), "asking takes nothing");
+        assert_eq!(rates.check(Counted::Miss, GREEN, 2, 1_500), Ok(()), "a check uses no credit");
     }
 
     #[test]
-    fn faults_over_the_rate_block_for_a_while() {
+    fn faults_above_the_rate_block_the_source_temporarily() {
         let mut rates = Rates::new(10);
         let mut fault = |now_ms| rates.fault(GREEN, 3, 10_000, now_ms);
         assert_eq!([fault(0), fault(0), fault(0), fault(0)], [false, false, false, true]);
         assert_eq!((rates.blocked_ms(GREEN, 0), rates.blocked_ms(BLUE, 0)), (Some(10_000), None));
         assert_eq!((rates.blocked_ms(GREEN, 9_999), rates.blocked(9_999)), (Some(1), 1));
         assert_eq!((rates.blocked_ms(GREEN, 10_000), rates.blocked(10_000)), (None, 0));
-        // It begins anew, with a full second's worth.
+        // After the block, one second of the rate is available again.
         let mut fault = |now_ms| rates.fault(GREEN, 3, 10_000, now_ms);
         let times = [10_000; 4].map(&mut fault);
         assert_eq!(times, [false, false, false, true]);
     }
 
     #[test]
-    fn sources_without_room_count_as_one() {
+    fn sources_without_an_entry_share_one() {
         let mut rates = Rates::new(2);
         for source in [GREEN, BLUE] {
             assert_eq!(rates.take(Counted::Lookup, source, 1, 0), Ok(()));

@@ -70,7 +70,7 @@ pub struct Shares {
     level: Option<u64>,
     /// Number of intervals whose share can be accumulated.
     saved_intervals: u64,
-    /// Credit of all sources together beyond their own credit, while there is no level.
+    /// Credit that all sources share beyond their own credit, while no level is set.
     pool: u64,
 }
 
@@ -146,7 +146,7 @@ impl Shares {
         source.allowance -= if self.config.quota_per_source.is_some() { signed(more) } else { 0 };
     }
 
-    /// The source itself, or [`SourceId::OTHERS`] if there is no space for it.
+    /// The source itself, or [`SourceId::OTHERS`] if the table is full.
     fn known(&self, id: SourceId) -> SourceId {
         let is_known = self.sources.contains_key(&id) || self.sources.len() < self.config.sources_max;
         if is_known { id } else { SourceId::OTHERS }
@@ -205,8 +205,8 @@ impl Shares {
         }
     }
 
-    /// The share at which all demands up to it are met and the shares add up to the quota. `None` if all demands can be
-    /// met.
+    /// The largest share per source such that all shares fit into the quota. Demands below it are met completely. `None`
+    /// if all demands can be met.
     fn water_level(&self, quota: u64) -> Option<u64> {
         let mut demands: Vec<u64> = self.sources.values().map(|source| source.demand).collect();
         demands.sort_unstable();

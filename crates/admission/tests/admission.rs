@@ -31,7 +31,7 @@ fn taken(admission: &mut Admission, class: Class) -> usize {
 }
 
 #[test]
-fn a_hub_in_time_is_open() {
+fn hub_without_delay_accepts_everything() {
     let mut admission = overloaded(TARGET_US, 100);
     for class in Class::ALL {
         assert!(admission.is_open(class));
@@ -41,7 +41,7 @@ fn a_hub_in_time_is_open() {
 }
 
 #[test]
-fn new_work_gives_way_first() {
+fn overloaded_hub_rejects_new_work_first() {
     let mut admission = overloaded(2 * TARGET_US, 3);
     assert!(!admission.is_open(Class::New) && admission.is_open(Class::Finishing));
     // At most the saved-up requests.
@@ -51,7 +51,7 @@ fn new_work_gives_way_first() {
 }
 
 #[test]
-fn finishing_is_refused_only_while_nothing_new_is_taken() {
+fn finishing_work_is_rejected_only_if_all_new_work_is() {
     let mut admission = overloaded(10 * TARGET_US, 200);
     assert!(admission.limits_finishing());
     assert_eq!(taken(&mut admission, Class::New), 0);
@@ -64,7 +64,7 @@ fn finishing_is_refused_only_while_nothing_new_is_taken() {
 }
 
 #[test]
-fn a_quota_refuses_what_is_over_it_whatever_the_delay() {
+fn quota_rejects_requests_above_it_without_delay() {
     let config = AdmissionConfig { delay_target_us: 0, quota: Some(10 * REQUEST), ..config() };
     let mut admission = Admission::new(config);
     assert!(!admission.is_open(Class::New) && admission.is_open(Class::Finishing));
@@ -78,7 +78,7 @@ fn a_quota_refuses_what_is_over_it_whatever_the_delay() {
 }
 
 #[test]
-fn a_rate_per_source_is_told_apart() {
+fn rejection_by_a_source_rate_has_its_own_reason() {
     let config = AdmissionConfig { quota_per_source: Some(REQUEST), ..config() };
     let mut admission = Admission::new(config);
     assert_eq!(taken(&mut admission, Class::New), 50);
@@ -88,7 +88,7 @@ fn a_rate_per_source_is_told_apart() {
 }
 
 #[test]
-fn the_same_intervals_give_the_same_answers() {
+fn decisions_are_deterministic() {
     let run = || {
         let mut admission = overloaded(3 * TARGET_US, 10);
         let answers: Vec<bool> =

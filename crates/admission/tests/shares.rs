@@ -100,7 +100,7 @@ proptest! {
 }
 
 #[test]
-fn one_that_asks_rarely_is_never_refused_beside_a_flood() {
+fn rare_sender_is_never_rejected_during_a_flood() {
     let mut shares = shares(None, 64);
     let (flood, rare) = (SourceId(1), SourceId(2));
     for interval in 0..2_000 {
@@ -115,7 +115,7 @@ fn one_that_asks_rarely_is_never_refused_beside_a_flood() {
 }
 
 #[test]
-fn without_a_limit_nothing_is_refused() {
+fn shares_without_a_limit_accept_everything() {
     let mut shares = shares(None, 1);
     for id in 0..1_000 {
         assert_eq!(shares.ask(SourceId(id)), Ok(()));
@@ -123,7 +123,7 @@ fn without_a_limit_nothing_is_refused() {
 }
 
 #[test]
-fn a_quota_holds_where_others_ask_for_nothing() {
+fn quota_applies_even_if_other_sources_are_idle() {
     let mut shares = shares(Some(2 * REQUEST), 64);
     let granted = granted(&mut shares, None, &[10, 1]);
     assert_eq!(granted, [2 * MEASURED_INTERVALS, MEASURED_INTERVALS]);
@@ -134,14 +134,14 @@ fn a_quota_holds_where_others_ask_for_nothing() {
 }
 
 #[test]
-fn a_limit_below_one_request_a_interval_is_kept_over_many() {
+fn limit_below_one_request_per_interval_holds_over_many_intervals() {
     let mut shares = shares(None, 64);
     let granted = granted(&mut shares, Some(REQUEST / 4), &[3]);
     assert!((24..=26).contains(&granted[0]), "{granted:?}");
 }
 
 #[test]
-fn a_flood_that_ends_leaves_everything_to_the_others() {
+fn ended_flood_leaves_the_capacity_to_others() {
     let mut shares = shares(None, 64);
     granted(&mut shares, Some(20 * REQUEST), &[1_000, 15]);
     for _ in 0..40 {

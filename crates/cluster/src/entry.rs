@@ -146,7 +146,7 @@ pub struct Entry<'a> {
     pub previous: Chain,
     /// The entry's own digest.
     pub chain: Chain,
-    /// Its records, or the content for [`Entry::claim`], [`Entry::successor`] or [`Entry::beginning`].
+    /// The entry's records, or the content for [`Entry::claim`], [`Entry::successor`] or [`Entry::beginning`].
     pub body: &'a [u8],
 }
 
@@ -157,7 +157,7 @@ pub enum EntryError {
     #[error("not an entry of a hub's log")]
     NoEntry,
     /// The digest does not match the bytes.
-    #[error("an entry whose digest is not that of its bytes")]
+    #[error("an entry whose digest does not match its bytes")]
     Damaged,
     /// The entry has a version or kind of a newer hub.
     #[error("an entry of version {version} and kind {kind}, which a newer hub wrote")]
@@ -170,7 +170,7 @@ pub enum EntryError {
         cluster: ClusterId,
     },
     /// The claim's leader writes records in a newer form than this hub reads.
-    #[error("a claim of a hub that writes records of level {level}, which is newer")]
+    #[error("a claim by a newer hub, which writes records of level {level}")]
     NewerRecords {
         /// The level of that form.
         level: u32,
@@ -184,7 +184,7 @@ pub struct Claim {
     pub incarnation: Incarnation,
     /// The level of the records that it writes: [`LEVEL`] or an older one.
     pub level: u32,
-    /// The address where other nodes reach it.
+    /// The node's address for other nodes.
     pub address: String,
 }
 

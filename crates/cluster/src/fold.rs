@@ -66,14 +66,14 @@ pub enum Void {
     Unreadable(EntryError),
     /// Another cluster wrote it.
     ForeignCluster,
-    /// It does not continue the last accepted entry.
+    /// The entry does not continue the last accepted entry.
     NotContinuing,
-    /// It is a claim whose epoch is not the next one, or another entry whose epoch is not the current one.
+    /// The entry is a claim whose epoch is not the next one, or another entry whose epoch is not the current one.
     WrongEpoch,
     /// Its writer is not the leader.
     NotTheLeader,
-    /// It continues the last entry, but the numbers or times of its records do not continue the earlier ones. Its
-    /// writer has a defect.
+    /// The entry continues the last entry, but the numbers or times of its records do not continue the earlier ones.
+    /// Its writer has a defect.
     Unsound,
 }
 

@@ -50,7 +50,7 @@ pub enum Stop {
         accepted: u64,
     },
     /// The entry is not at the acknowledged offset, or is void there.
-    #[error("the log acknowledged an entry at offset {0}, and has another one there")]
+    #[error("the log acknowledged an entry at offset {0}, but has another one there")]
     NotThere(u64),
     /// A newer hub wrote an entry.
     #[error("a newer hub wrote the entry at offset {0}: update this node")]
@@ -116,7 +116,7 @@ impl Leader {
     /// Appends records.
     ///
     /// # Panics
-    /// Panics if an entry is in flight, if there are no records, or if they are not later than earlier records.
+    /// Panics if an entry is in flight, if the records are empty, or if they are not later than earlier records.
     pub fn append(&mut self, records: Records<'_>) -> Append {
         assert!(records.times.first_ns > self.fold.position().time_ns, "times of records increase");
         self.begin_records(Kind::Batch, records)
@@ -125,14 +125,14 @@ impl Leader {
     /// Appends changes of the store.
     ///
     /// # Panics
-    /// Panics if an entry is in flight, if there are no records, or if they are not later than earlier records.
+    /// Panics if an entry is in flight, if the records are empty, or if they are not later than earlier records.
     pub fn append_store(&mut self, records: Records<'_>) -> Append {
         assert!(records.times.first_ns > self.fold.position().store.time_ns, "times of records increase");
         self.begin_records(Kind::Store, records)
     }
 
     fn begin_records(&mut self, kind: Kind, records: Records<'_>) -> Append {
-        assert!(records.count > 0, "an entry of records has some");
+        assert!(records.count > 0, "an entry with records is not empty");
         self.begin(kind, records.count, records.times, records.bytes)
     }
 

@@ -9,7 +9,7 @@
 //! the leader is silent. Both are state machines without IO: they return the next action, and the caller reports its
 //! result to them.
 //!
-//! `README.md` explains why this is correct and what it assumes of the log.
+//! `README.md` explains why this is correct, and which properties of the log it assumes.
 #![no_std]
 
 extern crate alloc;

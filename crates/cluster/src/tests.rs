@@ -19,7 +19,7 @@ fn claim() -> Claim {
 
 /// A leader with an unknown form of records is not followed. If its claim is rejected, it has no effect.
 #[test]
-fn a_node_stops_before_a_claim_of_records_that_it_does_not_know() {
+fn node_stops_before_a_claim_with_unknown_records() {
     let of_level = |level| -> &'static [u8] { Claim { level, ..claim() }.encode().leak() };
     let mut fold = Fold::new(CLUSTER, Position::START);
     let (newest, newer) = (of_level(LEVEL), of_level(LEVEL + 1));

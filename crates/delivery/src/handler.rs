@@ -9,8 +9,8 @@ use upesi_fspiop::headers::Parties;
 use upesi_fspiop::{Action, Ids, Message, Operation, PathNames, Resource, SyncError, Version};
 use upesi_http::Bytes;
 
-/// A request that passed the gateway's checks, parsed once. `I` is the type of the ids in its path: [`Ids`], until a
-/// handler has determined which of them it is.
+/// A request that passed the gateway's checks, parsed once. `I` is the type of the ids in its path: [`Ids`] until a
+/// handler has determined their kind.
 #[derive(Clone, Debug)]
 pub struct Request<I = Ids> {
     /// Operation of the request.
@@ -25,9 +25,9 @@ pub struct Request<I = Ids> {
     pub version: Option<Version>,
     /// The content of its body.
     pub message: Message,
-    /// Its headers as a header block.
+    /// The request's headers as a header block.
     pub headers: Bytes,
-    /// Its body, byte for byte.
+    /// The request's body, byte for byte.
     pub body: Bytes,
     /// Destination of the answer.
     pub reply_to: ReplyTo,
@@ -40,8 +40,8 @@ pub struct Accepted;
 /// Processes the requests of some resources. Their headers, path and body have passed the checks of `upesi_fspiop`; the
 /// handler decides whether the sender may make this request.
 ///
-/// It is called on a worker of `upesi_http`. It may start tasks there, must not block, and resolves as soon as the
-/// request can be acknowledged.
+/// A handler is called on a worker of `upesi_http`. It may start tasks there, must not block, and resolves as soon as
+/// the request can be acknowledged.
 pub trait Handler: Send + Sync + 'static {
     /// Whether it serves this resource. Requests without a handler are answered 501 with 2002.
     fn serves(&self, resource: Resource) -> bool;

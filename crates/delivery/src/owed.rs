@@ -45,8 +45,7 @@ const STATE_BYTES: usize = 192;
 pub struct CallbackRenderer {
     /// Participants with their endpoints.
     pub participants: SharedParticipants,
-    /// Clock that decides whether a prepare has expired meanwhile: the hub's time, which ignores jumps of the wall
-    /// clock.
+    /// The hub's time, which ignores jumps of the wall clock. It decides whether a prepare has expired meanwhile.
     pub clock: Arc<dyn Clock>,
     /// Version of messages that the hub creates.
     pub version: Version,
@@ -273,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn what_one_party_tells_the_other_is_timed_and_what_the_hub_says_is_not() {
+    fn messages_between_parties_are_timed_and_messages_of_the_hub_are_not() {
         const AGO_MS: i64 = 3_600_000;
         let time = NOW.plus_ms(-AGO_MS);
         let state = |method, completed_at| {
@@ -323,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn whether_a_prepare_has_expired_is_decided_by_the_hubs_time() {
+    fn prepare_expires_by_the_hubs_time() {
         let [green, blue] = ["green", "blue"].map(|name| FspId::parse(name).unwrap());
         let request = BulkRequest {
             quote: TransferId::parse("aaaaaaaa-5aba-49f1-994d-60d740240046").unwrap(),
@@ -341,7 +340,7 @@ mod tests {
         let record = record(vec![callback], NOW);
         let key = record.keys().next().unwrap();
         assert_eq!(renderer_at(NOW).is_moot(key, &record), None);
-        let why = "the bulk has expired meanwhile".to_owned();
+        let why = "the bulk transfer has expired".to_owned();
         assert_eq!(renderer_at(NOW.plus_ms(1)).is_moot(key, &record), Some(why));
     }
 }

@@ -118,13 +118,13 @@ const fn bulk(refusal: &Refusal) -> &'static str {
     match refusal {
         R::BulkSourceNotPayer => "FSPIOP-Source header should match Payer FSP",
         R::BulkPartiesEqual => "Payer and Payee FSPs should be different",
-        R::BulkItemConverted => "A bulk has no part in currency conversions",
-        R::BulkItemAlone => "The transfer is an item of a bulk, which is answered as a whole",
+        R::BulkItemConverted => "An item of a bulk transfer cannot have an FX transfer",
+        R::BulkItemAlone => "The transfer is an item of a bulk transfer, which is answered as a whole",
         R::BulkNotAccepted => "non-ACCEPTED bulk transfer state",
         R::BulkDestination => {
             "fspiop-destination does not match payer fsp or the hub on the bulk transfer callback"
         }
-        R::BulkStateNoAnswer => "bulkTransferState is no answer to a bulk transfer",
+        R::BulkStateNoAnswer => "bulkTransferState is not an answer to a bulk transfer",
         R::BulkResultInvalid => "an individual transfer result has either fulfilment or errorInformation",
         R::CompletedInFuture => CompletionFault::InFuture.as_str(),
         R::CompletedLongAgo => CompletionFault::LongAgo.as_str(),

@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn a_share_is_one_place_at_least() {
+    fn share_is_at_least_one_place() {
         for (room, percent, share) in
             [(16_384, 25, 4_096), (3, 25, 1), (1, 1, 1), (1, 100, 1), (250, 50, 125)]
         {

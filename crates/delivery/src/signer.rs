@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_the_hub_makes_is_signed_by_the_present_key_on_all_threads() {
+    async fn messages_of_the_hub_are_signed_by_the_current_key_on_all_threads() {
         let threads = Workers::start(2, "signer").unwrap();
         let stamps = [0, 1].map(|byte| Arc::new(Stamp(byte, Mutex::default())));
         let [first, second] = stamps.clone().map(|stamp| PrivateKey::new(stamp));

@@ -12,7 +12,7 @@ use tokio::time::{Instant, timeout};
 use upesi_delivery::lanes::CourierConfig;
 
 #[tokio::test]
-async fn what_the_outbox_holds_at_the_start_is_delivered_in_order() {
+async fn callbacks_in_the_outbox_at_the_start_are_delivered_in_order() {
     let world =
         World::start(CourierConfig { queue_max: 16, concurrency_max: 1, retrying_max: 4, ..config() });
     let target = participant(2);
@@ -32,7 +32,7 @@ async fn what_the_outbox_holds_at_the_start_is_delivered_in_order() {
 }
 
 #[tokio::test]
-async fn a_burst_beyond_the_bound_is_neither_lost_nor_kept_in_memory() {
+async fn burst_above_the_limit_is_delivered_from_the_outbox() {
     let config = CourierConfig {
         queue_max: 32,
         queue_bytes_max: 150,
@@ -73,7 +73,7 @@ async fn a_burst_beyond_the_bound_is_neither_lost_nor_kept_in_memory() {
 }
 
 #[tokio::test]
-async fn an_outbox_that_cannot_be_read_is_left_alone_for_a_while() {
+async fn unreadable_outbox_is_read_again_after_a_pause() {
     let config = CourierConfig { backlog_retry_wait: 1_000 * AMPLE, ..config() };
     let mut world = World::start(config);
     let [target, other] = [2, 3].map(participant);
@@ -115,7 +115,7 @@ async fn any_number_of_parked_callbacks_can_be_sent_again() {
 }
 
 #[tokio::test]
-async fn draining_finishes_what_is_in_flight_and_leaves_the_rest_to_the_outbox() {
+async fn drain_finishes_requests_in_flight_and_leaves_the_rest_in_the_outbox() {
     let config = CourierConfig { concurrency_max: 2, report_interval: AMPLE, ..config() };
     let mut world = World::start(config);
     let target = participant(2);
@@ -125,7 +125,7 @@ async fn draining_finishes_what_is_in_flight_and_leaves_the_rest_to_the_outbox()
     assert_eq!(
         world.courier.drain(Instant::now() + Duration::from_millis(1)).await,
         2,
-        "nobody has answered"
+        "no DFSP has answered"
     );
     world.notify(target, 6, &[6]);
     dfsp.gate.add_permits(Dfsp::open());

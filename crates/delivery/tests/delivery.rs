@@ -64,7 +64,7 @@ async fn any_2xx_is_delivered_and_anything_else_is_repeated_with_the_same_bytes(
 }
 
 #[tokio::test]
-async fn what_a_party_waited_for_is_timed_once_when_it_is_delivered() {
+async fn waiting_time_of_a_party_is_recorded_once_at_delivery() {
     let mut world = World::start(config());
     let target = participant(2);
     world.dfsp(target, Dfsp::open(), |_, before| if before < 2 { 500 } else { 200 });
@@ -87,7 +87,7 @@ async fn what_a_party_waited_for_is_timed_once_when_it_is_delivered() {
 }
 
 #[tokio::test]
-async fn what_waits_and_what_failed_is_shown() {
+async fn waiting_and_failed_callbacks_are_shown() {
     let mut world = World::start(CourierConfig {
         concurrency_max: 1,
         queue_max: 8,
@@ -114,7 +114,7 @@ async fn what_waits_and_what_failed_is_shown() {
 }
 
 #[tokio::test]
-async fn a_callback_that_waits_for_an_answer_goes_out_once_it_is_written() {
+async fn callback_is_sent_once_the_answer_to_its_request_is_written() {
     let mut world = World::start(config());
     let target = participant(2);
     let dfsp = world.dfsp(target, Dfsp::open(), |_, _| 200);
@@ -132,7 +132,7 @@ async fn a_callback_that_waits_for_an_answer_goes_out_once_it_is_written() {
 }
 
 #[tokio::test]
-async fn what_is_too_late_is_not_repeated_to_a_dfsp_that_refused_it() {
+async fn expired_callback_is_not_repeated_after_a_rejection() {
     let mut world = World::start(config());
     let (refuses, breaks_off) = (participant(2), participant(3));
     let dfsp = world.dfsp(refuses, Dfsp::open(), |_, _| 500);
@@ -159,7 +159,7 @@ async fn until_closed(listener: TcpListener) {
 }
 
 #[tokio::test]
-async fn connections_that_idle_are_closed() {
+async fn idle_connections_are_closed() {
     let mut world = World::start(CourierConfig { idle_timeout: Duration::from_millis(20), ..config() });
     let target = participant(2);
     for seq in 1..=2 {
@@ -185,7 +185,7 @@ async fn connections_that_idle_are_closed() {
 }
 
 #[tokio::test]
-async fn the_callbacks_of_a_transfer_arrive_in_order_whatever_fails() {
+async fn callbacks_of_a_transfer_arrive_in_order_despite_failures() {
     let mut world = World::start(CourierConfig { concurrency_max: 8, ..config() });
     let target = participant(2);
     let dfsp =
@@ -213,7 +213,7 @@ async fn the_callbacks_of_a_transfer_arrive_in_order_whatever_fails() {
 }
 
 #[tokio::test]
-async fn no_more_requests_are_in_flight_than_allowed() {
+async fn requests_in_flight_are_limited() {
     let mut world = World::start(CourierConfig { concurrency_max: 3, ..config() });
     let target = participant(2);
     let dfsp = world.dfsp(target, 0, |_, _| 200);
@@ -228,7 +228,7 @@ async fn no_more_requests_are_in_flight_than_allowed() {
 }
 
 #[tokio::test]
-async fn a_dfsp_that_does_not_answer_delays_nobody_else() {
+async fn unresponsive_dfsp_does_not_delay_others() {
     let mut world = World::start(CourierConfig { concurrency_max: 2, ..config() });
     let (stuck, healthy) = (participant(2), participant(3));
     let stuck_dfsp = world.dfsp(stuck, 0, |_, _| 200);
@@ -244,7 +244,7 @@ async fn a_dfsp_that_does_not_answer_delays_nobody_else() {
 }
 
 #[tokio::test]
-async fn slow_answers_are_given_up_and_repeated() {
+async fn slow_answers_time_out_and_the_callback_is_repeated() {
     let mut world = World::start(CourierConfig { request_timeout: Duration::from_millis(30), ..config() });
     let target = participant(2);
     let dfsp = world.dfsp(target, 0, |_, _| 200);
@@ -282,7 +282,7 @@ async fn scripted_peer(
 }
 
 #[tokio::test]
-async fn resets_and_broken_answers_are_repeated_until_one_is_whole() {
+async fn callback_is_repeated_until_an_answer_is_complete() {
     let mut world = World::start(CourierConfig { breaker_threshold: 1000, ..config() });
     let answers = [
         "",
@@ -300,7 +300,7 @@ async fn resets_and_broken_answers_are_repeated_until_one_is_whole() {
 }
 
 #[tokio::test]
-async fn a_dead_dfsp_is_probed_one_request_at_a_time_until_it_is_back() {
+async fn unreachable_dfsp_is_probed_one_request_at_a_time_until_it_answers() {
     let mut world = World::start(CourierConfig { breaker_threshold: 3, concurrency_max: 4, ..config() });
     let target = participant(2);
     let ok = "HTTP/1.1 202 Accepted\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
@@ -316,7 +316,7 @@ async fn a_dead_dfsp_is_probed_one_request_at_a_time_until_it_is_back() {
 }
 
 #[tokio::test]
-async fn nobody_listening_pauses_the_lane_and_is_shown() {
+async fn address_without_a_listener_pauses_the_lane_visibly() {
     let mut world = World::start(CourierConfig {
         breaker_threshold: 2,
         breaker_pause_min: AMPLE,
@@ -340,7 +340,7 @@ async fn nobody_listening_pauses_the_lane_and_is_shown() {
 }
 
 #[tokio::test]
-async fn what_is_refused_until_its_deadline_is_parked_and_can_be_redelivered() {
+async fn callback_rejected_until_its_deadline_is_parked_and_can_be_redelivered() {
     let mut world = World::start(CourierConfig { deadline: Duration::from_millis(30), ..config() });
     let target = participant(2);
     let healed = Arc::new(AtomicUsize::new(0));
@@ -396,7 +396,7 @@ async fn a_changed_endpoint_counts_for_repetitions() {
 }
 
 #[tokio::test]
-async fn a_connection_closed_for_idling_is_no_failure() {
+async fn closed_idle_connection_is_not_a_failure() {
     let mut world = World::start(config());
     let target = participant(2);
     // Announces keep-alive, then closes without an answer.

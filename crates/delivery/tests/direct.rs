@@ -29,7 +29,7 @@ fn request(world: &World, seq: u64) -> OutgoingRequest {
 }
 
 #[tokio::test]
-async fn the_answer_comes_back_whatever_its_status() {
+async fn answer_is_returned_with_any_status() {
     let world = World::start(config());
     let dfsp = world.dfsp(participant(2), Dfsp::open(), |seq, _| seq as u16);
     for status in [200, 202, 404, 500] {
@@ -40,11 +40,11 @@ async fn the_answer_comes_back_whatever_its_status() {
     assert_eq!(dfsp.received()[0].path, "/callbacks/direct");
     let status = world.courier.lane(participant(2)).unwrap();
     assert_eq!((status.relayed, status.relay_failures, status.delivered), (4, 0, 0));
-    assert_eq!(status.breaker, BreakerState::Closed, "a DFSP that refuses is there");
+    assert_eq!(status.breaker, BreakerState::Closed, "a DFSP that rejects messages is reachable");
 }
 
 #[tokio::test]
-async fn whoever_cannot_be_reached_is_spared_until_a_probe_finds_it() {
+async fn unreachable_dfsp_gets_no_messages_until_a_probe_succeeds() {
     // No server listens here until the DFSP starts on another port.
     let pause = Duration::from_secs(3600);
     let world = World::start(CourierConfig {
@@ -67,7 +67,7 @@ async fn whoever_cannot_be_reached_is_spared_until_a_probe_finds_it() {
 }
 
 #[tokio::test]
-async fn a_dfsp_that_is_back_is_found_by_the_first_message_after_the_pause() {
+async fn first_message_after_the_pause_detects_a_recovered_dfsp() {
     let world = World::start(CourierConfig {
         breaker_threshold: 1,
         breaker_pause_min: Duration::from_nanos(1),
@@ -97,7 +97,7 @@ async fn a_dfsp_that_is_back_is_found_by_the_first_message_after_the_pause() {
 
 /// The status shows whether the DFSP accepted the message. An unreadable body changes nothing.
 #[tokio::test]
-async fn a_status_counts_though_the_body_breaks_off() {
+async fn status_is_returned_even_if_the_body_is_incomplete() {
     for (status, head) in
         [(202, "content-length: 50"), (200, "transfer-encoding: chunked"), (503, "content-length: 9")]
     {
@@ -120,7 +120,7 @@ async fn a_status_counts_though_the_body_breaks_off() {
 }
 
 #[tokio::test]
-async fn more_than_the_bound_are_refused_at_once_and_the_others_arrive() {
+async fn messages_above_the_limit_are_rejected_at_once() {
     let world = World::start(CourierConfig {
         relay_concurrency_max: 2,
         relay_waiting_max: 3,
@@ -163,7 +163,7 @@ async fn messages_and_callbacks_do_not_wait_for_each_other() {
 }
 
 #[tokio::test]
-async fn a_connection_that_closes_as_it_is_used_again_is_told_apart() {
+async fn connection_closed_on_reuse_is_a_separate_error() {
     let world = World::start(config());
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     world.endpoints.set(participant(2), listener.local_addr().unwrap());

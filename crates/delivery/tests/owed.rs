@@ -41,7 +41,7 @@ fn record(seq: u64, target: ParticipantId, asker: ParticipantId) -> Arc<DurableR
 }
 
 #[tokio::test]
-async fn what_is_published_goes_out_and_what_its_asker_gets_waits_for_the_answer() {
+async fn published_callbacks_are_sent_and_callbacks_to_the_sender_wait_for_its_answer() {
     let world = World::start(config());
     let (asker, other) = (participant(2), participant(3));
     let dfsps = [asker, other].map(|target| world.dfsp(target, Dfsp::open(), |_, _| 200));
@@ -136,7 +136,7 @@ fn keys(callbacks: &[OwedCallback]) -> Vec<CallbackKey> {
 }
 
 #[tokio::test]
-async fn lanes_read_what_the_engine_owes_within_their_room() {
+async fn lanes_read_owed_callbacks_within_their_capacity() {
     let owing = Owing::start().await;
     let mut owed = Vec::new();
     for bytes in [10, 20, 5, 40] {
@@ -177,7 +177,7 @@ async fn lanes_read_what_the_engine_owes_within_their_room() {
 }
 
 #[tokio::test]
-async fn what_lanes_report_is_owed_no_more_or_parked() {
+async fn reported_callbacks_are_no_longer_owed_or_are_parked() {
     let owing = Owing::start().await;
     let [first, second, third] = [owing.owe(1).await, owing.owe(1).await, owing.owe(1).await];
     owing.outbox.delivered(vec![first]);
@@ -199,7 +199,7 @@ async fn what_lanes_report_is_owed_no_more_or_parked() {
 }
 
 #[tokio::test]
-async fn an_engine_that_does_not_run_yet_is_asked_again() {
+async fn engine_that_does_not_run_yet_is_queried_again() {
     let outbox = OutboxBacklog::default();
     let key = CallbackKey { target: ParticipantId::HUB, seq: 1, index: 0 };
     let reason = "the backlog cannot be read: the engine is not running yet";

@@ -198,7 +198,7 @@ fn one_in_ten_always(seq: u64, _: u32, _: Duration) -> Option<Repetition> {
 }
 
 #[test]
-fn one_callback_in_ten_refused_for_ever_keeps_no_other_waiting() {
+fn permanently_rejected_callbacks_do_not_delay_others() {
     let mut world = World::new(one_in_ten_always);
     world.run(30, Duration::from_secs(20 * 60));
     assert!(world.came >= 30 * 20 * 60 - 1);
@@ -224,7 +224,7 @@ fn one_callback_in_ten_refused_for_ever_keeps_no_other_waiting() {
 }
 
 #[test]
-fn more_than_may_wait_are_given_up_early_and_say_so() {
+fn callbacks_beyond_the_limit_are_parked_early_with_the_reason() {
     let manner: Manner = |seq, _, _| seq.is_multiple_of(2).then_some(Repetition::UntilDeadline);
     let mut world = World::new(manner);
     world.run(120, Duration::from_secs(6 * 60));
@@ -234,12 +234,15 @@ fn more_than_may_wait_are_given_up_early_and_say_so() {
     assert!(!world.parked.is_empty());
     for (seq, (reason, attempts)) in &world.parked {
         assert!(seq.is_multiple_of(2) && *attempts >= 5, "{seq} after {attempts}");
-        assert_eq!(reason, "answered 500; given up early, since more than 16384 wait to be repeated");
+        assert_eq!(
+            reason,
+            "answered 500; parked early, because more than 16384 callbacks wait for repetition"
+        );
     }
 }
 
 #[test]
-fn one_answer_in_ten_refused_loses_nothing() {
+fn rejection_of_every_tenth_callback_loses_none() {
     // Others each time, by number and attempt.
     let manner: Manner = |seq, attempt, _| {
         (seq * 7 + u64::from(attempt) * 3).is_multiple_of(10).then_some(Repetition::UntilDeadline)
@@ -253,7 +256,7 @@ fn one_answer_in_ten_refused_loses_nothing() {
 }
 
 #[test]
-fn a_dfsp_that_refuses_everything_for_ten_minutes_gets_everything_afterwards() {
+fn dfsp_that_rejects_everything_for_ten_minutes_gets_all_callbacks_afterwards() {
     const OUTAGE: Duration = Duration::from_secs(10 * 60);
     let manner: Manner = |_, _, at| (at < OUTAGE).then_some(Repetition::UntilDeadline);
     let mut world = World::new(manner);
@@ -270,7 +273,7 @@ fn a_dfsp_that_refuses_everything_for_ten_minutes_gets_everything_afterwards() {
 }
 
 #[test]
-fn what_only_somebody_could_change_is_tried_a_few_times() {
+fn permanent_rejection_is_repeated_a_few_times() {
     let manner: Manner = |seq, _, _| seq.is_multiple_of(4).then_some(Repetition::AFewTimes);
     let mut world = World::new(manner);
     world.run(40, Duration::from_secs(5 * 60));
@@ -288,7 +291,7 @@ fn what_only_somebody_could_change_is_tried_a_few_times() {
 }
 
 #[test]
-fn what_is_sent_waits_for_an_answer_and_may_fail_in_any_way() {
+fn held_callbacks_are_delivered_despite_failures() {
     let mut world = World::new(|_, _, _| None);
     let (lane, now) = (&mut world.lane, world.now);
     lane.offer(OwedCallback { awaits_answer: true, ..callback(1) }, now);

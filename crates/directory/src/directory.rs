@@ -144,7 +144,7 @@ impl Shared {
         }))
     }
 
-    /// Whether a name is that of a DFSP, active or not: a lookup moves no money.
+    /// Whether a DFSP has this name. Inactive DFSPs are included, because a lookup moves no money.
     fn is_known(&self, name: &FspId) -> bool {
         self.relay.participants().dfsp(name).is_some()
     }

@@ -41,7 +41,6 @@ struct CacheLabels {
     result: &'static str,
 }
 
-/// Outcome of a lookup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum LookupOutcome {
     /// A DFSP answered with the party.
@@ -50,7 +49,7 @@ pub(crate) enum LookupOutcome {
     AnsweredError,
     /// No DFSP serves the party.
     NotFound,
-    /// There is no oracle for the type.
+    /// The type has no oracle.
     NoOracle,
     /// The oracle failed.
     OracleFailed,
@@ -111,17 +110,17 @@ impl DirectoryMetrics {
         );
         registry.register(
             "upesi_oracle_requests",
-            "Questions to external oracles, by what became of them",
+            "Requests to external oracles, by outcome",
             metrics.questions.clone(),
         );
         registry.register(
             "upesi_oracle_request_seconds",
-            "Time from a question to an external oracle to its answer",
+            "Time from a request to an external oracle to its answer",
             metrics.seconds.clone(),
         );
         registry.register(
             "upesi_oracle_cache",
-            "Lookups answered from what an oracle said before (hit), or not (miss)",
+            "Lookups in the cache of oracles' answers: found (hit) or not (miss)",
             metrics.cache.clone(),
         );
         registry.register(
@@ -157,7 +156,7 @@ impl DirectoryMetrics {
         self.cache.get_or_create(&CacheLabels { oracle: oracle.to_owned(), result }).inc();
     }
 
-    /// Ends the time series of an oracle that is no longer used.
+    /// Ends the time series of an oracle that was removed.
     pub(crate) fn forget_oracle(&self, oracle: &str) {
         let name = || oracle.to_owned();
         for operation in Operation::ALL {

@@ -97,10 +97,10 @@ pub enum OracleFailure {
     Told {
         /// The error.
         error: ErrorInformation,
-        /// Whether it reported that there is no such party (404).
+        /// Whether the oracle reported that the party does not exist (404).
         is_not_found: bool,
     },
-    /// It answered with another status than success, without an error.
+    /// The oracle answered with a status other than success, without an error.
     #[error("it answered {status}")]
     Refused {
         /// The status.
@@ -114,14 +114,14 @@ pub enum OracleFailure {
         /// Description for DFSPs, without internals of the network.
         detail: &'static str,
     },
-    /// Its status is a success, but its body is invalid, incomplete or too large.
+    /// The oracle answered with success, but the body is invalid, incomplete or too large.
     #[error("its answer is not understood: {reason}")]
     NotUnderstood {
         /// Description for operators.
         reason: String,
     },
-    /// The maximum number of requests to it is in progress; nothing was sent.
-    #[error("too many questions are on their way to it")]
+    /// The maximum number of requests to the oracle is in progress; nothing was sent.
+    #[error("too many requests to it are in progress")]
     Busy,
 }
 
@@ -215,7 +215,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_dfsp_is_told_by_what_the_oracle_did() {
+    fn error_for_the_dfsp_depends_on_the_oracles_failure() {
         use Operation::{Change, Find, Register, RegisterBatch, Remove};
         let told = ErrorInformation::new(ErrorCode::PAYEE_BLOCKED, "x");
         let told = OracleFailure::Told { error: told, is_not_found: true };

@@ -73,7 +73,7 @@ pub(crate) enum Script {
     FindsIn(Vec<(&'static str, &'static str)>),
     Fails(OracleFailure),
     FailsAfter(Duration, OracleFailure),
-    /// It rejects these identifiers of a batch and accepts the others.
+    /// The oracle rejects these identifiers of a batch and accepts the others.
     RefusesOfBatch(&'static str, ErrorInformation),
     Hangs,
 }
@@ -450,7 +450,7 @@ fn line(participants: &Participants, to: ParticipantId, request: &OutgoingReques
     assert_eq!(header("fspiop-destination"), receiver.as_str(), "the destination is the receiver");
     let host = participants.proxy_of(to).map_or(receiver, |proxy| proxy.name);
     assert_eq!(request.target.origin.host(), format!("{host}.example"));
-    assert!(header("traceparent").starts_with("00-0af7651916cd43dd8448eb211c80319c-"), "the trace goes on");
+    assert!(header("traceparent").starts_with("00-0af7651916cd43dd8448eb211c80319c-"), "the trace continues");
     let mut line =
         format!("{} {receiver} {} from {}", request.method, request.target.path, header("fspiop-source"));
     match ErrorInformation::read(&request.body) {

@@ -7,8 +7,8 @@ use tokio::time::Instant;
 const NONE: u32 = u32::MAX;
 
 /// Entries with a deadline, each with some key; several may have the same one. Every operation takes constant time,
-/// however many entries have one key. All entries must have the same lifetime, so that the order of insertion is the
-/// order in which they are due.
+/// however many entries have one key. All entries must have the same lifetime, so that they are due in the
+/// order of insertion.
 ///
 /// The keys are not stored separately: callers provide the hash of a key and a function that compares an entry with the
 /// key.
@@ -256,7 +256,7 @@ mod tests {
 
         /// Compares with a plain list, which does the same slowly.
         #[test]
-        fn does_what_a_list_does(steps in prop::collection::vec(step(), 1..200)) {
+        fn timed_map_behaves_like_a_list(steps in prop::collection::vec(step(), 1..200)) {
             let start = Instant::now();
             let mut now = start;
             let mut timed = Timed::default();
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn slots_are_used_again_and_old_places_do_not_reach_what_lies_there_now() {
+    fn reused_slot_is_not_reached_by_an_old_place() {
         let (mut timed, now) = (Timed::default(), Instant::now());
         let first = timed.keep(1, now, "first", |a, b| a == b);
         assert_eq!(timed.take(first), Some("first"));

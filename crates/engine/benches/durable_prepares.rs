@@ -2,7 +2,7 @@
 //! 1 KB and of 64 bytes.
 //!
 //! `UPESI_BENCH_DIR` names a directory on the disk to measure (default: below the target directory). At the end it
-//! prints the CPU time of each thread per prepare, which tells more than the rate where the machine is shared.
+//! prints the CPU time of each thread per prepare, which is more meaningful than the rate on a shared machine.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -30,7 +30,7 @@ const IN_FLIGHT: u64 = 8_192;
 const VALIDITY_MS: i64 = 3_600_000;
 const DFSPS: [&str; 8] = ["dfsp1", "dfsp2", "dfsp3", "dfsp4", "dfsp5", "dfsp6", "dfsp7", "dfsp8"];
 
-/// What is measured: a name, and the bytes of the headers and of the body.
+/// The cases: a name, and the bytes of the headers and of the body.
 const PAYLOADS: [(&str, usize, usize); 2] =
     [("durable_prepares_1kb", 400, 624), ("durable_prepares_64b", 24, 40)];
 
@@ -43,7 +43,7 @@ async fn send(engine: EngineHandle, payload: Payload, numbers: std::ops::Range<u
     }
 }
 
-/// An engine and what was asked of it.
+/// An engine with the counts of its work.
 struct Bench {
     runtime: Runtime,
     engine: Engine,
@@ -98,7 +98,7 @@ impl Bench {
         self.engine.shutdown();
     }
 
-    /// The archivist works behind the engine: what it does for these prepares counts, too.
+    /// The archivist works after the engine. Its work for these prepares is counted, too.
     fn wait_for_archivist(&self) {
         let fold_every_records = EngineOptions::new("").fold_every_records;
         while self.handle.status().archived_seq + fold_every_records < self.handle.status().durable_seq {

@@ -25,7 +25,7 @@ use crate::queue::{Queue, Submission};
 use crate::recovery::StandbyEngine;
 use crate::shared::{Serving, SharedState, has_no_dfsp};
 
-/// Interval at which the clocks are compared if there are no queries.
+/// Interval between comparisons of the clocks while no queries arrive.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// A [`StandbyEngine`] whose handle answers queries and rejects commands, because another node is the leader.
@@ -136,7 +136,7 @@ fn answer(submission: Submission, ledger: &Ledger) {
     }
 }
 
-/// Ignores poisoning: the followed state is consistent between two records, and after an error it stays where it is.
+/// Ignores poisoning: the followed state is consistent between two records, and does not change after an error.
 fn lock(standby: &Mutex<StandbyEngine>) -> MutexGuard<'_, StandbyEngine> {
     standby.lock().unwrap_or_else(PoisonError::into_inner)
 }

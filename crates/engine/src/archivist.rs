@@ -297,7 +297,7 @@ mod tests {
             progress.journal_reached(seq);
             progress.more(folded).map(|(goal, _)| goal)
         };
-        // After the archived record, and after the record for which it was last woken.
+        // After the archived record, and after the goal of the last wake-up.
         assert_eq!((reached(109, 100), reached(110, 100)), (None, Some(110)));
         assert_eq!((reached(119, 110), reached(120, 110)), (None, Some(120)));
         progress.publish(125);
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_forgets_what_every_look_up_finds_in_the_archive() {
+    fn transfers_leave_memory_once_lookups_find_them_in_the_archive() {
         let (progress, mut eviction) = (ArchiveProgress::new(1, 50), Eviction::default());
         assert_eq!(progress.epoch_and_watermark(), (0, 50));
         let mut published = |watermark| {

@@ -143,7 +143,7 @@ impl<H: CommitThread> Decider<H> {
         }
     }
 
-    /// One turn: decides everything in the queue, in batches, and expires what is due.
+    /// One turn: decides everything in the queue, in batches, and checks deadlines.
     pub(crate) fn turn(&mut self, submissions: &mut VecDeque<Submission>) -> Result<(), JournalError> {
         while let Some(job) = self.commit_thread.try_recv() {
             self.on_committed(*job)?;

@@ -36,14 +36,14 @@ impl DurableSeq {
         self.wake();
     }
 
-    /// Announces that no more records follow.
+    /// Announces that the last record was published.
     pub(crate) fn close(&self) {
         self.is_closed.store(true, Ordering::Release);
         self.wake();
     }
 
-    /// Waits until a record after `seq` is durable and returns the last durable one. Returns `None` if no more will
-    /// follow.
+    /// Waits until a record after `seq` is durable and returns the last durable one. Returns `None` after the
+    /// last one.
     pub(crate) fn wait_past(&self, seq: u64) -> Option<u64> {
         if let Some(reached) = self.past(seq) {
             return Some(reached);

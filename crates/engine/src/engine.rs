@@ -55,7 +55,8 @@ impl Engine {
         Self::start_recovered(recovered, options, metrics, effects)
     }
 
-    /// Starts the engine from the state of a standby. The log in the options is the one that this node now leads.
+    /// Starts the engine from the state of a standby. The log in the options is the log of the cluster, with
+    /// this node as leader.
     ///
     /// # Errors
     /// Returns an error if another node took over the log, or if the copy cannot be read.

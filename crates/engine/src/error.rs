@@ -87,13 +87,13 @@ pub enum SubmitError {
     #[error("the hub is busy")]
     Busy,
     /// The disk is full. Queries are answered, but changes are rejected.
-    #[error("the hub has no room on its disk")]
+    #[error("the hub's disk is full")]
     Full,
     /// Earlier commands are not durable yet, because the brokers of the cluster's log do not acknowledge them.
     #[error("the hub waits for the brokers of its cluster")]
     HeldUp,
     /// The engine has stopped.
-    #[error("the hub has stopped taking commands")]
+    #[error("the hub no longer accepts commands")]
     Stopped,
     /// The archive cannot be read.
     #[error("the archive of finished transfers cannot be read: {0}")]
@@ -146,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_lack_of_room_is_told_from_other_failures_of_the_archive() {
+    fn full_disk_differs_from_other_failures_of_the_archive() {
         let of_archive = |kind: ErrorKind| {
             let source = Arc::new(kind.into());
             StartError::Archive(TablesError::Io { part: Part::Archive, path: "archive".into(), source })

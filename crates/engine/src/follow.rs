@@ -25,7 +25,7 @@ pub struct Followed<'a> {
 }
 
 impl Followed<'_> {
-    /// Converts the record to the form in which the engine releases it. It has no sender that waits for a response.
+    /// Converts the record to the form that the engine releases. It has no sender that waits for a response.
     pub fn into_durable(self) -> DurableRecord {
         let Self { seq, time, record, .. } = self;
         let (time, payload) = (record.decided_at(time), Payload::of(&record));
@@ -39,7 +39,7 @@ impl Followed<'_> {
 pub enum FollowError {
     /// Retention has removed the record.
     #[error(
-        "record {seq} is no longer in the journal, whose oldest is {oldest}: begin behind a snapshot of record {} or later, or \
+        "record {seq} is no longer in the journal, whose oldest is {oldest}: begin after a snapshot of record {} or later, or \
          restore the older segments from a backup",
         oldest.saturating_sub(1)
     )]

@@ -133,7 +133,7 @@ impl EngineMetrics {
     /// Help text of `upesi_clock_jump_seconds`.
     pub const CLOCK_JUMP: &'static str = "Jump of the wall clock that the hub does not follow, in seconds";
     /// Help text of `upesi_clock_ahead_seconds`.
-    pub const CLOCK_AHEAD: &'static str = "Time by which the journal is ahead of the clock, in seconds";
+    pub const CLOCK_AHEAD: &'static str = "Lead of the journal's time over the clock, in seconds";
 
     /// Creates the metrics and registers them.
     pub fn new(registry: &mut Registry) -> Self {

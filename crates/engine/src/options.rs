@@ -19,7 +19,7 @@ pub struct Storage {
     pub archive: Arc<dyn Archive>,
 }
 
-/// Settings of an engine. The defaults are those of `upesi serve`.
+/// Settings of an engine. The defaults are the defaults of `upesi serve`.
 #[derive(Clone)]
 pub struct EngineOptions {
     /// The data directory.
@@ -35,7 +35,7 @@ pub struct EngineOptions {
     /// A batch whose records reach this size, in bytes, is written by a separate thread while the next batch is
     /// decided. For smaller batches, the change of threads would cost more than it saves.
     pub overlap_bytes_min: usize,
-    /// Interval at which deadlines are checked.
+    /// Interval between checks of the deadlines.
     pub tick_interval: Duration,
     /// Length of a journal segment in bytes.
     pub segment_bytes: u64,

@@ -1,4 +1,4 @@
-//! Participants as gateway and delivery need them: names, endpoints, bindings, and who may take part.
+//! Participants as gateway and delivery need them: names, endpoints, bindings, and their permission to transact.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -157,7 +157,7 @@ impl Participants {
         currency.is_none_or(|currency| self.position_currencies(participant).any(|held| held == currency))
     }
 
-    /// The participant to which a client with this binding belongs.
+    /// The participant that this binding identifies.
     pub fn bound_by(&self, binding: &Binding) -> Option<ParticipantId> {
         self.by_binding.get(binding).copied()
     }
@@ -172,7 +172,7 @@ impl Participants {
         !self.gateways.is_empty()
     }
 
-    /// The keys with which participants sign.
+    /// The public keys of participants for signatures.
     pub const fn signature_keys(&self) -> &SignatureKeys {
         &self.signature_keys
     }

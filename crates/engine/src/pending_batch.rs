@@ -136,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_time_before_a_batch_counts_for_none() {
+    fn time_before_a_batch_is_not_counted() {
         let counted = |pending: &mut PendingBatch| {
             pending.decided = Duration::from_secs(9);
             pending.resume();
@@ -149,6 +149,6 @@ mod tests {
         pending.reset(2);
         assert_eq!(counted(&mut pending), 0);
         pending.waiters.push(Waiter::Question(Box::new(|_| ())));
-        assert_eq!(counted(&mut pending), 9, "somebody waits for it");
+        assert_eq!(counted(&mut pending), 9, "a client waits for it");
     }
 }

@@ -115,8 +115,8 @@ impl ArchiveProgress {
     }
 }
 
-/// Determines which finished transfers the engine's memory may drop: those that the archive has contained for at least
-/// one epoch. Every look-up that was made in the current or previous epoch finds them there.
+/// Determines which finished transfers the engine's memory may drop: transfers that the archive has contained for at
+/// least one epoch. Every look-up that was made in the current or previous epoch finds them there.
 #[derive(Debug, Default)]
 pub(crate) struct Eviction {
     /// Look-ups of earlier epochs may have missed transfers that memory has dropped.
@@ -126,8 +126,8 @@ pub(crate) struct Eviction {
 }
 
 impl Eviction {
-    /// The sequence number up to which transfers may be dropped now, and the current watermark, which the next call
-    /// will return as droppable.
+    /// The last sequence number whose transfers may be dropped now, and the current watermark, which the next call will
+    /// return as droppable.
     pub(crate) fn due(&mut self, progress: &ArchiveProgress) -> Option<Due> {
         let (epoch, watermark) = progress.epoch_and_watermark();
         if epoch <= self.epoch + 1 {

@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_can_know_how_ids_are_hashed_but_a_simulation() {
+    fn hash_keys_are_random_except_in_simulations() {
         let options = EngineOptions::new("nowhere");
         assert_ne!(ledger_config(&options).hash_seed, ledger_config(&options).hash_seed);
         assert_eq!(ledger_config(&simulated(&SimDisk::new(1))).hash_seed, 7);
@@ -336,7 +336,8 @@ mod tests {
             assert_eq!(is_synced, durability == Durability::Synced);
             let segment = &segments(&disk).unwrap()[0];
             assert_eq!(segment.bytes, segment_bytes);
-            // Its identity, which distinguishes its frames from those of other journals: the instant of its beginning.
+            // Its identity, which distinguishes its frames from the frames of other journals: the instant of its
+            // beginning.
             let header = disk.contents(&segment.file).unwrap();
             let identity = u64::from_le_bytes(header[56..64].try_into().unwrap());
             assert!(identity >= before.as_ns().unsigned_abs());

@@ -23,9 +23,8 @@ use crate::shared::SharedState;
 /// A mistake that is injected into decisions before they are recorded.
 pub type Mistake = Box<dyn FnMut(&mut Decision) + Send>;
 
-/// An engine that works only on request, on the calling thread. It is for simulations, in which one seed decides
-/// everything. The steps of taking, deciding, committing and releasing are those of the threads of
-/// [`Engine`](crate::Engine).
+/// An engine that works only on request, on the calling thread. It is for simulations that depend on a seed alone. It
+/// takes, decides, commits and releases with the code of [`Engine`](crate::Engine)'s threads.
 ///
 /// Its handle works without a runtime: polling a returned future drives it. Dropping the engine is a crash; nothing is
 /// written.

@@ -8,8 +8,8 @@ use upesi_ledger::{Ledger, LedgerConfig};
 use crate::error::StartError;
 
 /// The first record that a start or a callback still needs. All earlier records are covered by the oldest snapshot and
-/// the archive, and concern no reserved transfer, no live FX transfer and no undelivered callback. Returns 1 if there
-/// is no sound snapshot.
+/// the archive, and concern no reserved transfer, no live FX transfer and no undelivered callback. Returns 1 without
+/// a sound snapshot.
 ///
 /// Only the newest snapshot is considered, so later deliveries do not free segments yet.
 ///

@@ -121,7 +121,7 @@ fn refused(number: u64) -> Command {
 }
 
 #[tokio::test]
-async fn whoever_asked_has_the_answer_before_the_callback_may_go() {
+async fn sender_has_its_answer_before_its_callback_is_released() {
     const COUNT: u64 = 500;
     let (directory, log) = (TempDir::new().unwrap(), Log::default());
     let (engine, handle, greenbank) = start(&directory, &log).await;
@@ -157,7 +157,7 @@ async fn whoever_asked_has_the_answer_before_the_callback_may_go() {
 
 /// The other node needs time to forward the answer.
 #[tokio::test]
-async fn a_callback_waits_longer_where_the_answer_goes_by_another_node() {
+async fn callback_waits_longer_if_another_node_sends_the_answer() {
     let (directory, log) = (TempDir::new().unwrap(), Log::default());
     let (engine, handle, _) = start(&directory, &log).await;
     handle.submit_for(ReplyTo::Node, refused(1), Payload::default()).await.unwrap();
@@ -181,7 +181,7 @@ async fn a_callback_to_the_other_party_waits_for_no_answer() {
 }
 
 #[tokio::test]
-async fn where_no_callback_waits_for_answers_no_record_names_an_asker() {
+async fn records_have_no_requester_if_callbacks_do_not_wait() {
     let (directory, log) = (TempDir::new().unwrap(), Log::default());
     let (engine, handle, _) = start_with(&directory, WithoutAnswers(log.clone())).await;
     let published = |number| Event::Published { transfer: id(number).to_string(), asker: None };
@@ -207,7 +207,7 @@ async fn one_task_sends_the_replies_of_a_runtime() {
 
 /// A sender that hangs up, at any moment, still gets its callback.
 #[tokio::test]
-async fn the_callbacks_of_those_who_hang_up_may_go_too() {
+async fn callbacks_of_disconnected_senders_are_released() {
     const COUNT: u64 = 200;
     let (directory, log) = (TempDir::new().unwrap(), Log::default());
     let (engine, handle, _) = start(&directory, &log).await;
@@ -228,9 +228,9 @@ async fn the_callbacks_of_those_who_hang_up_may_go_too() {
     engine.shutdown();
 }
 
-/// The same for senders whose whole runtime ends.
+/// A sender whose whole runtime ends still gets its callback.
 #[test]
-fn the_callbacks_of_a_runtime_that_ends_may_go_too() {
+fn callbacks_of_an_ended_runtime_are_released() {
     let (directory, log) = (TempDir::new().unwrap(), Log::default());
     let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let lasting = runtime();

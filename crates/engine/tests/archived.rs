@@ -169,7 +169,7 @@ fn new_bulk(number: u64, payee: &str, items: impl Iterator<Item = u64>) -> Comma
 
 /// An FX transfer that the hub rejected is as final as any other.
 #[test]
-fn a_conversion_that_was_archived_is_known() {
+fn archived_fx_transfer_is_known() {
     let mut world = World::new();
     world.convert(1, 10);
     assert_eq!(world.conversion(1).unwrap().side, ConversionSide::Payer, "its transfer is not known");
@@ -177,12 +177,12 @@ fn a_conversion_that_was_archived_is_known() {
     world.forget();
     assert_eq!(world.conversion(1), None);
     world.convert(1, 10);
-    assert_eq!(world.conversion(1), None, "it is not decided anew");
+    assert_eq!(world.conversion(1), None, "it is not decided again");
     assert!(matches!(world.told()[..], [CallbackContent::State(..)]));
 }
 
 #[test]
-fn a_conversion_for_a_transfer_that_was_archived_comes_after_it() {
+fn fx_transfer_for_an_archived_transfer_is_on_the_payee_side() {
     let mut world = World::new();
     world.pay(10);
     world.forget();
@@ -194,7 +194,7 @@ fn a_conversion_for_a_transfer_that_was_archived_comes_after_it() {
 }
 
 #[test]
-fn a_bulk_and_its_items_are_known_wherever_they_are() {
+fn bulk_transfer_and_items_are_known_in_memory_and_archive() {
     let mut world = World::new();
     world.pay(10);
     world.send_bulk(1, "nobody", &[11]);
@@ -204,7 +204,7 @@ fn a_bulk_and_its_items_are_known_wherever_they_are() {
     assert!(world.engine.ledger().bulk(bulk_id(1)).is_none());
     assert_eq!((world.bulk(1), world.bulk(2)), (refused, None));
     world.send_bulk(1, "nobody", &[11]);
-    assert!(world.engine.ledger().bulk(bulk_id(1)).is_none(), "it is not decided anew");
+    assert!(world.engine.ledger().bulk(bulk_id(1)).is_none(), "it is not decided again");
 
     world.send_bulk(2, DFSPS[1], &[12, 10, 13]);
     let bulk = world.bulk(2).unwrap();
@@ -226,7 +226,7 @@ fn a_bulk_and_its_items_are_known_wherever_they_are() {
 }
 
 #[test]
-fn transfers_conversions_and_bulks_count_together_for_what_memory_holds() {
+fn transfers_fx_transfers_and_bulk_transfers_share_one_limit_of_memory() {
     let mut world = World::with(EngineOptions { finished_transfers_max: 3, ..EngineOptions::new("nowhere") });
     let expect = |world: &mut World, number: u64, expected: Result<Reply, SubmitError>| {
         let command = prepare(id(number), DFSPS[0], "nobody", "1", EXPIRES_AT);
@@ -251,7 +251,7 @@ fn transfers_conversions_and_bulks_count_together_for_what_memory_holds() {
 
 /// Bulk transfers with more items than one turn decides.
 #[test]
-fn bulks_wait_while_others_hold_much_until_their_payees_are_asked() {
+fn bulk_transfer_is_rejected_as_busy_while_others_use_the_memory() {
     let ask = |world: &mut World, number: u64| {
         let items = (0..200).map(|item| 1_000 * number + item);
         world.try_submit(new_bulk(number, DFSPS[1], items))
@@ -276,7 +276,7 @@ fn bulks_wait_while_others_hold_much_until_their_payees_are_asked() {
 
 /// Rejections cannot fill the disk.
 #[test]
-fn of_what_is_refused_the_journal_keeps_no_body_and_no_long_headers() {
+fn journal_has_no_bodies_and_long_headers_of_rejected_requests() {
     const HEADERS_MAX: usize = 8 * 1024;
     let mut world = World::new();
     let handle = world.handle.clone();
@@ -312,7 +312,7 @@ fn of_what_is_refused_the_journal_keeps_no_body_and_no_long_headers() {
 }
 
 #[test]
-fn a_handle_looks_at_the_archive_as_long_as_its_engine_is() {
+fn handle_reads_the_archive_until_its_engine_ends() {
     let mut world = World::new();
     world.pay(10);
     world.forget();
@@ -327,7 +327,7 @@ fn a_handle_looks_at_the_archive_as_long_as_its_engine_is() {
 
 /// Writing the state costs as much as it has entries, so two snapshots are at least as many records apart.
 #[test]
-fn snapshots_are_as_far_apart_as_there_are_entries_of_any_kind() {
+fn snapshot_distance_grows_with_the_number_of_entries() {
     let mut world = World::with(EngineOptions { snapshot_every_records: 1, ..EngineOptions::new("nowhere") });
     let handle = world.handle.clone();
     talk(&mut world.engine, onboard_in(&handle, DFSPS[1], usd()));
@@ -379,7 +379,7 @@ fn snapshots_are_as_far_apart_as_there_are_entries_of_any_kind() {
 }
 
 #[test]
-fn an_engine_that_ends_leaves_a_snapshot_only_of_what_is_new() {
+fn ending_engine_writes_a_snapshot_only_after_changes() {
     let mut world = World::new();
     world.pay(10);
     let World { disk, engine, archive, .. } = world;
@@ -419,7 +419,7 @@ fn a_division_of_the_archive_ends_with_its_record() {
 
 /// Only a full disk is a temporary error.
 #[test]
-fn an_archivist_that_cannot_read_the_journal_stops_the_engine() {
+fn unreadable_journal_stops_the_archivist_and_the_engine() {
     let mut world = World::new();
     assert!(world.engine.turn_archivist());
     world.pay(10);
@@ -432,7 +432,7 @@ fn an_archivist_that_cannot_read_the_journal_stops_the_engine() {
 }
 
 #[test]
-fn what_goes_to_the_archive_is_timed() {
+fn archiving_is_timed() {
     let mut registry = Registry::default();
     let mut world = World::measured(EngineOptions::new("nowhere"), EngineMetrics::new(&mut registry));
     let timed = |world: &mut World| {
@@ -450,7 +450,7 @@ fn what_goes_to_the_archive_is_timed() {
 }
 
 #[test]
-fn a_standby_without_room_follows_and_writes_its_snapshot_later() {
+fn standby_on_a_full_disk_writes_its_snapshot_later() {
     let mut world = World::new();
     world.pay(10);
     let last_seq = world.engine.ledger().last_seq();
@@ -468,7 +468,7 @@ fn a_standby_without_room_follows_and_writes_its_snapshot_later() {
             .unwrap();
     let snapshots = || SnapshotStore::open_for_reading(Arc::new(disk.clone())).list().unwrap();
     disk.inject(disk.operations().len() as u64, Fault::Broken);
-    assert!(standby.follow_to(last_seq - 2).is_err(), "only room comes by itself");
+    assert!(standby.follow_to(last_seq - 2).is_err(), "only a full disk is a temporary error");
     disk.set_capacity(disk.used_bytes());
     standby.follow_to(last_seq - 1).unwrap();
     assert_eq!(snapshots(), []);
@@ -479,7 +479,7 @@ fn a_standby_without_room_follows_and_writes_its_snapshot_later() {
 
 /// An id identifies one object. Deposits, proposals of deposits and their approvals look the id up in the archive.
 #[test]
-fn a_transfer_in_the_archive_keeps_its_id_from_movements_of_funds() {
+fn funds_movement_with_the_id_of_an_archived_transfer_is_rejected() {
     let mut world = World::new();
     let payer = name(DFSPS[0]);
     let accounts = world.engine.ledger().participant_named(&payer).unwrap();
@@ -529,7 +529,7 @@ fn a_transfer_in_the_archive_keeps_its_id_from_movements_of_funds() {
 
 /// Otherwise messages of the DFSP and of the hub could not be distinguished.
 #[test]
-fn a_hub_with_the_name_of_a_dfsp_does_not_start() {
+fn hub_named_like_a_dfsp_does_not_start() {
     let directory = tempfile::tempdir().unwrap();
     let start = |hub: &str| {
         let ledger = LedgerConfig { hub_name: name(hub), ..LedgerConfig::default() };

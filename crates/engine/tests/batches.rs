@@ -1,5 +1,5 @@
-//! The commands of a batch, the moment at which a batch is written, and space for a batch that is decided while another
-//! one is written.
+//! The commands of a batch, the moment of its write, and the space for a batch that is decided while another one is
+//! written.
 
 use std::future::Future;
 use std::ops::Range;
@@ -100,7 +100,7 @@ fn commands_share_a_batch_up_to_its_bytes() {
 }
 
 #[test]
-fn an_engine_says_whether_its_batches_are_synced() {
+fn engine_reports_whether_its_batches_are_synced() {
     for (durability, expected) in [(Durability::Synced, 1), (Durability::Volatile, 0)] {
         let disk = SimDisk::new(4);
         let alone = EngineOptions { overlap_bytes_min: usize::MAX, durability, ..options() };
@@ -138,7 +138,7 @@ fn changes_of_positions_share_the_time_of_their_batch() {
 }
 
 #[test]
-fn the_queue_is_what_waits_for_the_next_turn() {
+fn queue_depth_counts_commands_for_the_next_turn() {
     let (disk, metrics) = (SimDisk::new(4), EngineMetrics::default());
     let (mut engine, handle) = start_measured(&disk, options(), metrics.clone());
     let asked = handle.clone();
@@ -156,7 +156,7 @@ fn the_queue_is_what_waits_for_the_next_turn() {
 
 /// Reports without a waiting client are retained while the disk is full, up to a limit.
 #[test]
-fn more_reports_than_the_bound_are_lost_while_the_disk_is_full() {
+fn reports_above_the_limit_are_dropped_on_a_full_disk() {
     const REPORTS_MAX: u64 = 65_536;
     let (disk, metrics) = (SimDisk::new(4), EngineMetrics::default());
     let (mut engine, handle) = start_measured(&disk, options(), metrics.clone());
@@ -196,7 +196,7 @@ fn a_batch_grows_while_the_one_before_is_written() {
 }
 
 #[test]
-fn what_is_decided_while_a_batch_is_written_has_room_of_its_own() {
+fn batch_decided_during_a_write_has_its_own_space() {
     let disk = SimDisk::new(4);
     let (mut engine, handle) = start(&disk, options());
     disk.set_capacity(disk.used_bytes());
@@ -211,7 +211,7 @@ fn what_is_decided_while_a_batch_is_written_has_room_of_its_own() {
     assert!(refused.iter().all(|answer| *answer == Err(SubmitError::Full)), "{refused:?}");
     assert_eq!(handle.status().serving, Serving::ReadOnly);
     let reserved = engine.ledger().reserved_len();
-    assert_eq!(reserved, taken.len(), "what was refused has no effect");
+    assert_eq!(reserved, taken.len(), "a rejected command has no effect");
     disk.set_capacity(u64::MAX);
     let [payer, payee] = DFSPS;
     let end = handle.submit(fulfil(id(100), payer, payee), Payload::default());
@@ -220,7 +220,7 @@ fn what_is_decided_while_a_batch_is_written_has_room_of_its_own() {
 
 /// The expirations of a tick are added to a full batch.
 #[test]
-fn what_expires_while_a_batch_is_written_has_room_of_its_own() {
+fn expirations_during_a_write_have_their_own_space() {
     const BODY_BYTES: usize = 3_500;
     let outcomes: Vec<(usize, u64)> = (1..200)
         .map(|batches| {

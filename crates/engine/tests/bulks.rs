@@ -206,7 +206,7 @@ impl World {
 
 /// A command that arrives while a bulk transfer is processed is decided after at most one slice of its steps.
 #[test]
-fn payments_of_others_pass_between_the_slices_of_a_bulk() {
+fn other_payments_are_decided_between_slices_of_a_bulk_transfer() {
     let mut world = World::new();
     world.send_bulk();
     let mut payment = 1;
@@ -232,7 +232,7 @@ fn payments_of_others_pass_between_the_slices_of_a_bulk() {
 }
 
 #[test]
-fn one_item_too_many_is_no_bulk() {
+fn bulk_transfer_with_too_many_items_is_rejected() {
     let asked = AskedItem {
         amount: Ok(amount("1")),
         currency: kes(),
@@ -247,7 +247,7 @@ fn one_item_too_many_is_no_bulk() {
 
 /// A bulk transfer waits for space between two items, loses no item, and continues by itself.
 #[test]
-fn a_disk_that_is_full_in_the_middle_of_a_bulk_holds_it_up() {
+fn full_disk_pauses_a_bulk_transfer() {
     let mut world = World::new();
     world.send_bulk();
     world.until(|world| world.progress().0 > 200);
@@ -275,7 +275,7 @@ fn a_disk_that_is_full_in_the_middle_of_a_bulk_holds_it_up() {
 
 /// After a power loss between its items, or between its results, a bulk transfer continues.
 #[test]
-fn a_bulk_goes_on_after_a_power_loss_between_two_items() {
+fn bulk_transfer_continues_after_a_power_loss() {
     let mut world = World::new();
     world.send_bulk();
     world.until(|world| world.progress().0 > 300);
@@ -301,7 +301,7 @@ fn restarted(world: World) -> World {
 
 /// The limits of a batch apply to commands and to steps, and batches are as full as the limits allow.
 #[test]
-fn batches_of_commands_and_of_steps_end_at_their_bound() {
+fn batches_of_commands_and_of_steps_are_limited() {
     const BOUND: usize = 8;
     let mut registry = Registry::default();
     let metrics = EngineMetrics::new(&mut registry);
@@ -339,7 +339,7 @@ fn batches_of_commands_and_of_steps_end_at_their_bound() {
 
 /// A bulk transfer is one value in the archive, also with the longest result that each item can have.
 #[test]
-fn a_bulk_with_the_longest_results_is_archived() {
+fn bulk_transfer_with_the_longest_results_is_archived() {
     // A character takes at most six bytes.
     let text = |chars: usize| r"\u0001".repeat(chars);
     let extension = format!(r#"{{"key":"{}","value":"{}"}}"#, text(32), text(128));
@@ -365,7 +365,7 @@ fn a_bulk_with_the_longest_results_is_archived() {
 
 /// Response times do not include answers to bulk transfers, accepted or declined.
 #[test]
-fn items_of_bulks_are_in_no_response_time() {
+fn items_of_bulk_transfers_have_no_response_time() {
     let declined = Cause::Payee { code: ErrorCode::PAYEE_REJECTED_TRANSACTION, description: "no".into() };
     let fulfilled = ItemResult::Fulfil { fulfilment: PREIMAGE, extensions: None };
     for result in [fulfilled, ItemResult::Abort(declined)] {
@@ -406,7 +406,7 @@ impl Effects for Told {
 
 /// Its payee receives the bulk transfer although the engine gets no other command and no tick.
 #[test]
-fn a_bulk_takes_all_its_steps_by_itself() {
+fn bulk_transfer_completes_all_its_steps_without_requests() {
     let storage = Storage { disk: Arc::new(SimDisk::new(5)), archive: Arc::new(MemoryArchive::new()) };
     let options = EngineOptions {
         storage: Some(storage),
@@ -421,7 +421,7 @@ fn a_bulk_takes_all_its_steps_by_itself() {
         assert_eq!(handle.submit(new_bulk(), Payload::default()).await, Ok(Reply::Accepted));
     });
     loop {
-        let record = to_hear.recv_timeout(Duration::from_secs(120)).expect("the payee is asked");
+        let record = to_hear.recv_timeout(Duration::from_secs(120)).expect("the request to the payee");
         if record.callbacks.iter().any(|one| matches!(one.content, CallbackContent::BulkRequest(_))) {
             break;
         }

@@ -133,7 +133,7 @@ impl Hub {
 
 /// The original fault: a clock that is a day ahead for 0.3 s.
 #[test]
-fn a_jump_that_goes_by_expires_nothing_and_refuses_nothing() {
+fn temporary_clock_jump_expires_and_rejects_nothing() {
     for jump in [DAY_MS, -DAY_MS] {
         let mut hub = Hub::new();
         hub.pay(1, "125.5", START_MS);
@@ -166,7 +166,7 @@ fn a_jump_that_goes_by_expires_nothing_and_refuses_nothing() {
 
 /// While the clock is wrong, only transfers that are due by the monotonic clock expire.
 #[test]
-fn deadlines_go_by_the_monotonic_clock_while_the_wall_clock_is_not_believed() {
+fn deadlines_follow_the_monotonic_clock_during_a_jump() {
     for jump in [DAY_MS, -DAY_MS] {
         let mut hub = Hub::new();
         hub.pay(1, "1", START_MS);
@@ -185,7 +185,7 @@ fn deadlines_go_by_the_monotonic_clock_while_the_wall_clock_is_not_believed() {
 
 /// The jump is correct: DFSPs use the new time before an operator has accepted it, and their requests are processed.
 #[test]
-fn what_dfsps_send_by_the_right_clock_is_served_before_the_jump_is_accepted() {
+fn requests_with_the_correct_time_are_accepted_during_a_jump() {
     let mut hub = Hub::new();
     hub.clock.jump(3 * DAY_MS);
     hub.tick();
@@ -209,7 +209,7 @@ fn what_dfsps_send_by_the_right_clock_is_served_before_the_jump_is_accepted() {
 
 /// A jump back: records keep their order by the smallest steps, and everything for DFSPs uses the clock.
 #[test]
-fn time_that_was_recorded_ahead_stops_no_payment() {
+fn journal_time_ahead_of_the_clock_stops_no_payment() {
     let mut hub = Hub::bare();
     hub.clock.jump(DAY_MS);
     hub.restart();
@@ -233,7 +233,7 @@ fn time_that_was_recorded_ahead_stops_no_payment() {
         assert_eq!(hub.state_of(first), PublicState::Reserved);
         hub.submit(fulfil(id(first), "greenbank", "bluewallet"));
         let TransferState::Committed(end) = hub.end_of(first) else { panic!("not committed") };
-        assert_eq!(end.at, Timestamp::from_ms(now), "told in real time");
+        assert_eq!(end.at, Timestamp::from_ms(now), "reported with the real time");
         hub.clock.advance(31_000);
         hub.tick();
         let TransferState::Aborted(end) = hub.end_of(second) else { panic!("did not expire") };
@@ -303,7 +303,7 @@ fn the_first_window_opens_when_the_hub_first_starts() {
 
 /// Nanoseconds since 1970 end in 2262. A clock beyond that is wrong, and causes no expiration.
 #[test]
-fn years_beyond_2262_end_nothing() {
+fn clock_beyond_2262_expires_nothing() {
     let mut hub = Hub::new();
     for set_to in [i64::MAX / 2_000_000, i64::MAX / 1_000_000] {
         let now = hub.clock.now().as_ms();
@@ -339,7 +339,7 @@ fn lift() -> AdminCommand {
 
 /// A journal at the largest possible time cannot continue. A start reports this instead of failing at its first record.
 #[test]
-fn a_journal_at_the_end_of_time_is_refused() {
+fn journal_at_the_latest_time_is_rejected() {
     let directory = TempDir::new().unwrap();
     let disk = upesi_journal::DataDirectory::open(directory.path()).unwrap();
     let opened = upesi_journal::open(disk.disk(), upesi_journal::Options::default()).unwrap();

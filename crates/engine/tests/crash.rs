@@ -26,7 +26,7 @@ fn runtime() -> tokio::runtime::Runtime {
 }
 
 #[test]
-fn no_crash_loses_what_was_acknowledged() {
+fn no_crash_loses_acknowledged_requests() {
     let number = |name| std::env::var(name).ok().map(|text| text.parse::<u64>().expect("a number"));
     let (only, seeds) = (number("UPESI_ENGINE_SEED"), number("UPESI_ENGINE_SEEDS").unwrap_or(SEEDS));
     let mut totals = simulation::Totals::default();
@@ -163,7 +163,7 @@ fn callbacks_that_cannot_be_read_are_an_error() {
 /// A callback in a damaged record stays undelivered and must not end a page: the lane would stop and send no later
 /// callbacks.
 #[test]
-fn a_damaged_record_holds_up_no_callback_behind_it() {
+fn damaged_record_does_not_delay_later_callbacks() {
     const COUNT: usize = 5;
     runtime().block_on(async {
         let disk = SimDisk::new(0);
@@ -191,7 +191,7 @@ fn a_damaged_record_holds_up_no_callback_behind_it() {
 }
 
 #[test]
-fn the_remains_of_a_batch_end_the_stream_and_are_told() {
+fn incomplete_batch_ends_the_stream_and_is_reported() {
     runtime().block_on(async {
         let disk = SimDisk::new(0);
         let (engine, handle) = start(&disk);
@@ -232,7 +232,7 @@ fn change_frame(disk: &SimDisk, seq: u64, change: fn(&mut [u8])) {
 
 /// Wherever the disk is full, the engine rejects commands, answers queries, and continues when there is space.
 #[test]
-fn a_full_disk_stops_nothing() {
+fn full_disk_does_not_stop_the_engine() {
     runtime().block_on(async {
         let disk = SimDisk::new(0);
         let (engine, handle) = start(&disk);

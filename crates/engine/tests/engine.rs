@@ -149,7 +149,7 @@ async fn finished_transfers_leave_memory_and_are_still_known() {
 }
 
 #[tokio::test]
-async fn an_archive_that_was_deleted_is_rebuilt_from_the_journal() {
+async fn deleted_archive_is_rebuilt_from_the_journal() {
     let (directory, clock) = (TempDir::new().unwrap(), TestClock::starting_at(START_MS));
     let (engine, handle) = start(&directory, &clock);
     onboard(&handle, &["greenbank", "bluewallet"]).await;
@@ -221,7 +221,7 @@ async fn parked_callbacks_are_listed_and_put_back() {
 }
 
 #[tokio::test]
-async fn what_is_due_expires_without_anybody_asking() {
+async fn due_transfers_expire_without_a_request() {
     let (directory, clock) = (TempDir::new().unwrap(), TestClock::starting_at(START_MS));
     let kept = Kept::default();
     let mut options = options(&directory, &clock);
@@ -243,7 +243,7 @@ async fn what_is_due_expires_without_anybody_asking() {
 }
 
 #[tokio::test]
-async fn each_change_of_positions_is_measured_once_however_it_comes_about() {
+async fn each_change_of_positions_is_measured_once() {
     let (directory, clock) = (TempDir::new().unwrap(), TestClock::starting_at(START_MS));
     let (ends, mut registry) = (Ends::default(), Registry::default());
     let metrics = EngineMetrics::new(&mut registry);
@@ -291,7 +291,7 @@ async fn each_change_of_positions_is_measured_once_however_it_comes_about() {
     let ends = ends.0.lock().unwrap().clone();
     let [end] = ends[..] else { panic!("one was ended by its payee: {ends:?}") };
     assert!((Duration::from_millis(249)..=Duration::from_millis(250)).contains(&end), "{end:?}");
-    let [of_payee] = &responses.summaries(clock.now())[..] else { panic!("only the payee was asked") };
+    let [of_payee] = &responses.summaries(clock.now())[..] else { panic!("responses of the payee only") };
     let [transfers] = of_payee.kinds[..] else { panic!("for transfers only: {of_payee:?}") };
     assert_eq!((transfers.kind, transfers.recent), (RequestKind::Transfer, [1, 0, 2, 0]), "two expired");
     let p99 = transfers.p99.unwrap();
@@ -361,7 +361,7 @@ async fn fx_transfers_are_in_the_response_times() {
     let fxp = handle.read(|ledger| ledger.participant_id(&name("fxbank")).unwrap()).await.unwrap();
     engine.shutdown();
 
-    let [of_fxp] = &responses.summaries(clock.now())[..] else { panic!("only the FXP was asked") };
+    let [of_fxp] = &responses.summaries(clock.now())[..] else { panic!("responses of the FXP only") };
     assert_eq!(of_fxp.asked, fxp);
     let [transfers] = of_fxp.kinds[..] else { panic!("for transfers only: {of_fxp:?}") };
     assert_eq!((transfers.kind, transfers.recent), (RequestKind::Transfer, [1, 1, 1, 0]));
@@ -372,7 +372,7 @@ async fn fx_transfers_are_in_the_response_times() {
 }
 
 #[tokio::test]
-async fn a_party_that_asks_is_told() {
+async fn query_of_a_party_is_answered_by_callback() {
     let (directory, clock) = (TempDir::new().unwrap(), TestClock::starting_at(START_MS));
     let kept = Kept::default();
     let (engine, handle) =
@@ -409,7 +409,7 @@ async fn after_the_end_commands_are_refused() {
 }
 
 #[tokio::test]
-async fn a_hub_that_hands_over_decides_what_it_took_and_nothing_more() {
+async fn handover_decides_accepted_commands_and_no_others() {
     let (directory, clock) = (TempDir::new().unwrap(), TestClock::starting_at(START_MS));
     let (engine, handle) = start(&directory, &clock);
     onboard(&handle, &["greenbank", "bluewallet"]).await;
@@ -426,7 +426,7 @@ async fn a_hub_that_hands_over_decides_what_it_took_and_nothing_more() {
 }
 
 #[tokio::test]
-async fn pages_of_pending_callbacks_go_on_as_long_as_there_are_more() {
+async fn pages_of_pending_callbacks_are_complete() {
     let (directory, clock) = (TempDir::new().unwrap(), TestClock::starting_at(START_MS));
     let (engine, handle) = start(&directory, &clock);
     onboard(&handle, &["greenbank", "bluewallet"]).await;
@@ -481,7 +481,7 @@ async fn a_full_queue_refuses_at_once() {
     engine.shutdown();
     assert_eq!(metrics.refused_busy.get(), 1, "the question");
     assert_eq!(handle.submit_quietly(Command::Tick), Err(SubmitError::Stopped));
-    assert_eq!(metrics.refused_busy.get(), 1, "which is no full queue");
+    assert_eq!(metrics.refused_busy.get(), 1, "a full queue is counted separately");
 }
 
 #[tokio::test]

@@ -106,7 +106,7 @@ fn filled(data: &Path, keep_segments: bool) -> u64 {
 }
 
 #[test]
-fn from_the_first_record_and_from_the_middle_across_segments() {
+fn fold_starts_at_the_first_record_or_in_the_middle() {
     let directory = tempfile::tempdir().unwrap();
     let last = filled(directory.path(), true);
     let disk = RealDisk::new(directory.path(), Access::Read);
@@ -133,7 +133,7 @@ fn from_the_first_record_and_from_the_middle_across_segments() {
 }
 
 #[test]
-fn from_a_snapshot_to_the_same_state_as_from_the_first_record() {
+fn fold_from_a_snapshot_has_the_same_state_as_from_the_first_record() {
     let directory = tempfile::tempdir().unwrap();
     let last = filled(directory.path(), true);
     let log = log_of(directory.path());
@@ -152,9 +152,9 @@ fn from_a_snapshot_to_the_same_state_as_from_the_first_record() {
     assert_eq!(earliest.ledger.last_seq(), 0, "the journal is whole");
 }
 
-/// A fold reads records ahead of those that it folds.
+/// A fold reads records ahead of the folded ones.
 #[test]
-fn a_fold_goes_as_far_as_it_is_told_and_up_to_an_error() {
+fn fold_ends_at_the_requested_record_or_an_error() {
     let directory = tempfile::tempdir().unwrap();
     let last = filled(directory.path(), true);
     let log = log_of(directory.path());
@@ -186,7 +186,7 @@ fn a_fold_goes_as_far_as_it_is_told_and_up_to_an_error() {
 }
 
 #[test]
-fn a_record_that_retention_removed_is_an_error_that_says_what_to_do() {
+fn removed_record_is_an_error_with_its_remedy() {
     let directory = tempfile::tempdir().unwrap();
     let data = directory.path();
     let mut early = None;
@@ -322,7 +322,7 @@ fn a_live_stream_sees_durable_records_only() {
 }
 
 #[test]
-fn a_standby_that_is_dropped_answers_nothing_more() {
+fn dropped_standby_rejects_queries() {
     let (disk, archive) = (Arc::new(SimDisk::new(2)), Arc::new(MemoryArchive::new()));
     let options = EngineOptions {
         storage: Some(Storage { disk: disk.clone(), archive }),

@@ -91,7 +91,7 @@ impl Appender for SharedAppender {
 }
 
 #[test]
-fn the_log_is_handed_over_behind_what_was_taken() {
+fn log_is_handed_over_after_the_accepted_commands() {
     // Without an entry in the log, another node takes over after a time without heartbeats.
     let cases: [(Ending, StopReason); 3] = [
         (|| Ok(()), StopReason::HandedOver),

@@ -71,7 +71,7 @@ async fn fill_segments(engine: &EngineHandle, numbers: std::ops::Range<u64>, kep
 }
 
 #[test]
-fn segments_stay_that_an_undelivered_callback_or_a_reservation_needs() {
+fn segments_needed_by_a_callback_or_reservation_are_retained() {
     let directory = tempfile::tempdir().unwrap();
     let with = |keep_segments| EngineOptions {
         keep_segments,
@@ -212,7 +212,7 @@ impl Archive for Slow {
 }
 
 #[test]
-fn a_look_up_that_is_older_than_what_memory_has_forgotten_is_made_again() {
+fn archive_lookup_older_than_the_last_removal_is_repeated() {
     let archive = Arc::new(Slow { inner: MemoryArchive::new(), watched: Mutex::default() });
     let storage = Storage { disk: Arc::new(SimDisk::new(3)), archive: Arc::clone(&archive) as _ };
     let (engine, handle) = start(EngineOptions { storage: Some(storage), ..options() });
@@ -252,7 +252,7 @@ fn a_look_up_that_is_older_than_what_memory_has_forgotten_is_made_again() {
 /// The journal's last frame is incomplete, as after a lost write. Without further knowledge it looks like a torn end,
 /// which would be removed.
 #[test]
-fn what_a_snapshot_or_the_archive_knows_to_be_durable_is_missed() {
+fn torn_record_below_a_known_watermark_is_damage() {
     for forgotten in [None, Some("snapshots"), Some("archive")] {
         let directory = tempfile::tempdir().unwrap();
         let data = directory.path().join("data");

@@ -99,7 +99,7 @@ fn start(place: Place, overlap_bytes_min: usize) -> (Engine, EngineHandle) {
 }
 
 #[test]
-fn a_panic_of_any_thread_goes_on_where_the_engine_ends() {
+fn panic_of_any_thread_is_resumed_when_the_engine_ends() {
     for (place, overlap_bytes_min, thread, said) in [
         (Place::Archive, usize::MAX, "upesi-archivist", "absurd archive"),
         (Place::Effects, usize::MAX, "upesi-engine", "absurd effects"),
@@ -116,13 +116,13 @@ fn a_panic_of_any_thread_goes_on_where_the_engine_ends() {
                 let reason = handle.stopped().await;
                 assert_eq!(reason, StopReason::Panicked(thread));
                 assert_eq!(handle.status().serving, Serving::Stopped(reason));
-                // It reports that it stops a moment before it rejects commands.
+                // The engine reports that it stops a moment before it rejects commands.
                 let tick = || handle.submit(Command::Tick, Payload::default());
                 while tick().await != Err(SubmitError::Stopped) {}
             });
             let ended =
                 std::panic::AssertUnwindSafe(|| if is_dropped { drop(engine) } else { engine.shutdown() });
-            let panic = catch_unwind(ended).expect_err("it goes on");
+            let panic = catch_unwind(ended).expect_err("the engine must panic");
             let text = panic.downcast_ref::<&str>().copied().unwrap_or_default();
             assert_eq!(text, said, "{thread}");
         }

@@ -81,7 +81,7 @@ fn may(participants: &Participants, dfsp: &str) -> bool {
 }
 
 #[test]
-fn the_edges_see_the_accounts_and_endpoints_of_each_participant() {
+fn edges_see_accounts_and_endpoints_of_each_participant() {
     let mut world = World::new();
     let created = AdminCommand::CreateParticipant { name: name("redbank"), currency: kes(), is_proxy: false };
     let seen = world.change(created);
@@ -118,7 +118,7 @@ fn the_edges_see_the_accounts_and_endpoints_of_each_participant() {
 }
 
 #[test]
-fn the_edges_see_who_proves_to_be_whom_and_who_is_blocked() {
+fn edges_see_bindings_and_blocks() {
     let mut world = World::new();
     let (green, blue) = (world.id("greenbank"), world.id("bluewallet"));
     let gateway = Binding::new(BindingKind::SanDns, "gateway.example").unwrap();
@@ -169,7 +169,7 @@ fn the_edges_see_who_proves_to_be_whom_and_who_is_blocked() {
 }
 
 #[test]
-fn what_a_proxy_has_counts_for_those_behind_it() {
+fn data_of_a_proxy_applies_to_dfsps_behind_it() {
     let mut world = World::new();
     let proxy = name("bridge");
     world.change(AdminCommand::CreateParticipant { name: proxy, currency: kes(), is_proxy: true });
@@ -208,7 +208,7 @@ fn what_a_proxy_has_counts_for_those_behind_it() {
 }
 
 #[test]
-fn whoever_waits_for_a_change_hears_of_it_and_of_nothing_else() {
+fn waiting_task_is_woken_only_by_a_change() {
     let mut world = World::new();
     let shared = world.shared.clone();
     let mut context = Context::from_waker(Waker::noop());

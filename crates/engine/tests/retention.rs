@@ -102,7 +102,7 @@ fn crash(data: &Path, name: &str) -> PathBuf {
             Err(error) => panic!("{error}"),
         }
     }
-    panic!("no copy while files stayed where they were");
+    panic!("the files were renamed during every copy");
 }
 
 fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
@@ -142,7 +142,7 @@ fn sorted(numbers: &[(u64, &str)]) -> Vec<(upesi_types::TransferId, Amount)> {
     all
 }
 
-/// A life in which transfers 1 and 2 are removed, and 1 comes again with another amount. Returns the data after crashes
+/// A life that removes transfers 1 and 2, and receives 1 again with another amount. Returns the data after crashes
 /// before the first snapshot, right after the removal and at the end, and the directory with a snapshot.
 fn life(data: &Path) -> [PathBuf; 3] {
     let (engine, handle) = start(data);
@@ -190,13 +190,13 @@ fn assert_started([removed, again, whole]: &[PathBuf; 3]) {
 }
 
 #[test]
-fn an_id_that_comes_again_is_folded_by_every_start() {
+fn reused_id_is_folded_at_every_start() {
     let directory = tempfile::tempdir().unwrap();
     assert_started(&life(&directory.path().join("data")));
 }
 
 #[test]
-fn a_lost_archive_is_made_again_without_what_was_removed() {
+fn rebuilt_archive_has_no_removed_transfers() {
     let directory = tempfile::tempdir().unwrap();
     let crashed = life(&directory.path().join("data"));
     for data in &crashed {
@@ -207,7 +207,7 @@ fn a_lost_archive_is_made_again_without_what_was_removed() {
 
 /// The journal has the removal, and a crash came before the archive's removal.
 #[test]
-fn a_removal_that_is_recorded_is_made_at_the_next_start() {
+fn recorded_removal_is_completed_at_the_next_start() {
     let directory = tempfile::tempdir().unwrap();
     let data = directory.path().join("data");
     let (engine, handle) = start(&data);
@@ -238,7 +238,7 @@ fn a_removal_that_is_recorded_is_made_at_the_next_start() {
 /// The fold after a snapshot finds transfers that other divisions already have. They must not be archived and exported
 /// twice.
 #[test]
-fn what_the_archive_holds_is_not_archived_again() {
+fn archived_transfers_are_not_archived_again() {
     let directory = tempfile::tempdir().unwrap();
     let data = directory.path().join("data");
     let (engine, handle) = start(&data);

@@ -101,7 +101,7 @@ impl World {
         self.engine.ledger().last_seq()
     }
 
-    /// The records of which snapshots were written.
+    /// The last records of the written snapshots.
     fn snapshots(&self) -> Vec<u64> {
         let store = SnapshotStore::open(Arc::new(self.disk.clone())).unwrap();
         store.list().unwrap().iter().map(|snapshot| snapshot.seq).collect()
@@ -142,7 +142,7 @@ fn distances(world: &mut World, numbers: std::ops::Range<u64>) -> Vec<u64> {
 }
 
 #[test]
-fn snapshots_are_as_far_apart_as_settings_and_state_ask_for() {
+fn snapshot_distance_depends_on_settings_and_state() {
     let mut world = World::new();
     // From the first snapshot on.
     distances(&mut world, 100..120);
@@ -218,7 +218,7 @@ fn a_standby_has_the_leaders_archive_and_snapshots() {
     };
     let (older, newest) = written();
     assert!((SNAPSHOT_EVERY..SNAPSHOT_EVERY + FOLD_EVERY).contains(&(newest - older)), "{older}, {newest}");
-    // It ends, loses its archive, and continues from its snapshot.
+    // The follower ends, loses its archive, and continues from its snapshot.
     drop(standby);
     archive.lose();
     let mut standby = open();
@@ -228,7 +228,7 @@ fn a_standby_has_the_leaders_archive_and_snapshots() {
     let stored = |number| archive.get(&id(number)).unwrap().is_some();
     assert!((100..160).all(stored) && !stored(160));
     assert!(last_seq - written().1 <= SNAPSHOT_EVERY);
-    // It becomes leader: its state is the same as after a start.
+    // The follower becomes leader: its state equals the state after a start.
     let image = Arc::new(world.disk.after_power_loss(Kept::Everything));
     let log = Arc::new(EmbeddedLog::new(image, upesi_journal::Options::default()));
     let options = EngineOptions { log: Some(log), ..options.clone() };
@@ -248,7 +248,7 @@ fn a_standby_has_the_leaders_archive_and_snapshots() {
     assert_eq!(engine.ledger().last_seq(), last_seq);
 }
 
-/// A log that nobody may read to its end: behind its last record there is what it has prepared.
+/// A log that must not be read to its end: its last record is followed by prepared space.
 struct Prepared(Arc<dyn Log>);
 
 struct UpToRecords(Box<dyn LogReader>);
@@ -305,7 +305,7 @@ fn a_start_and_a_take_over_read_no_further_than_the_last_record() {
         StandbyEngine::open(&options, None, Arc::new(disk), &log, SharedParticipants::default()).unwrap();
     standby.follow_to(last_seq / 2).unwrap();
     let (engine, _) = SteppedEngine::take_over(standby, options.clone(), Box::new(NoEffects)).unwrap();
-    assert_eq!(engine.ledger().last_seq(), last_seq, "what it had not followed is read");
+    assert_eq!(engine.ledger().last_seq(), last_seq, "the remaining records are read");
     assert_eq!(rehearse(&options).unwrap().ledger.last_seq(), last_seq);
 }
 
@@ -320,10 +320,10 @@ fn world_with_removal() -> (World, u64) {
     (world, to_seq)
 }
 
-/// With an export before, removed transfers stay in the archive of a node until its hub lets them go: while the node
-/// follows, and when it leads.
+/// With an export, removed transfers stay in the archive of a node until its hub releases them, on a follower and on a
+/// leader.
 #[test]
-fn what_was_removed_stays_for_its_export_if_removals_are_deferred() {
+fn deferred_removal_keeps_transfers_for_their_export() {
     let (mut world, to_seq) = world_with_removal();
     let (disk, archive) = (SimDisk::new(6), Arc::new(MemoryArchive::new()));
     let options = EngineOptions { defers_removals: true, ..of_standby(&disk, Arc::clone(&archive)) };
@@ -347,10 +347,10 @@ fn what_was_removed_stays_for_its_export_if_removals_are_deferred() {
     assert_eq!(stored(), 0);
 }
 
-/// The leader's journal says that transfers were removed. The archive of a node that follows lets them go too: once it
-/// has folded that record, or when the node leads. Those that it has not come to by then never enter it.
+/// The leader's journal records a removal of transfers. The archive of a follower removes them, too, after it has
+/// folded that record, or when the node becomes leader. Transfers that it has not folded by then never enter it.
 #[test]
-fn what_was_removed_leaves_the_archive_of_a_standby_too() {
+fn removed_transfers_leave_the_standbys_archive() {
     for (is_behind, has_folded) in [(false, true), (false, false), (true, false)] {
         let (mut world, to_seq) = world_with_removal();
         let (disk, archive) = (SimDisk::new(6), Arc::new(MemoryArchive::new()));
@@ -379,9 +379,9 @@ fn what_was_removed_leaves_the_archive_of_a_standby_too() {
     }
 }
 
-/// It answers from what it has followed, and takes no commands; what it has followed is what goes on.
+/// A follower answers from the followed records, rejects commands, and continues with this state as leader.
 #[test]
-fn a_standby_answers_questions() {
+fn standby_answers_queries() {
     let mut world = World::new();
     distances(&mut world, 100..130);
     let leaders: Arc<dyn Disk> = Arc::new(world.disk.clone());
@@ -420,7 +420,7 @@ fn a_standby_answers_questions() {
 }
 
 #[test]
-fn snapshots_wait_for_room_and_the_engine_goes_on() {
+fn snapshots_wait_for_space_and_the_engine_continues() {
     let mut world = World::new();
     distances(&mut world, 100..130);
     let before = world.newest_snapshot();
@@ -431,7 +431,7 @@ fn snapshots_wait_for_room_and_the_engine_goes_on() {
         world.end(number);
         world.deliver();
     }
-    assert_eq!(world.newest_snapshot(), before, "there is no room for one");
+    assert_eq!(world.newest_snapshot(), before, "the disk has no space for one");
     assert!(world.last_seq() - before > 2 * SNAPSHOT_EVERY);
     assert_eq!(world.handle.status().serving, Serving::Yes);
     world.is_full = false;
@@ -467,7 +467,7 @@ fn reports_of_deliveries_are_kept_while_the_disk_is_full() {
     assert_eq!(self::owed(&world), owed, "nothing is recorded without room");
     world.disk.set_capacity(u64::MAX);
     world.engine.turn(true);
-    assert_eq!(self::owed(&world), [], "what was delivered is not owed any more");
+    assert_eq!(self::owed(&world), [], "delivered callbacks are no longer owed");
     assert_eq!(world.handle.status().serving, Serving::Yes);
 }
 
@@ -514,7 +514,7 @@ fn search(limit: usize, look_at_max: usize, is_sought: fn(&Transfer) -> bool) ->
 }
 
 #[test]
-fn a_search_finds_every_transfer_wherever_it_is_and_however_small_its_pages() {
+fn search_finds_every_transfer_with_any_page_size() {
     let (mut world, expected) = filled();
     for (limit, look_at_max) in [(1_000, 1_000), (1, 1_000), (7, 1_000), (1_000, 1), (1_000, 3)] {
         let (found, count) = pages(&mut world, &search(limit, look_at_max, |_| true));
@@ -536,7 +536,7 @@ fn a_search_finds_every_transfer_wherever_it_is_and_however_small_its_pages() {
 
 /// Payments wait for a question as long as it takes to look at so many.
 #[test]
-fn a_search_lets_payments_pass_after_a_thousand_transfers() {
+fn search_yields_to_payments_after_a_thousand_transfers() {
     const COUNT: u64 = 1_500;
     const PER_QUESTION_MAX: usize = 1_000;
     let mut world = World::new();
@@ -576,16 +576,16 @@ fn a_search_lets_payments_pass_after_a_thousand_transfers() {
     }
 }
 
-/// The way out where the disk is full must not take what a start or a callback needs.
+/// The remedy for a full disk must not delete records that a start or a callback needs.
 #[test]
-fn the_first_record_that_is_needed_is_that_of_the_snapshots_callbacks_and_reservations() {
+fn first_needed_record_covers_snapshots_callbacks_and_reservations() {
     let needed = |world: &World| {
         let disk: Arc<dyn Disk> = Arc::new(world.disk.clone());
         first_needed_record(&disk).unwrap()
     };
     let mut world = World::new();
     world.disk = SimDisk::new(1);
-    assert_eq!(needed(&world), 1, "there is no snapshot");
+    assert_eq!(needed(&world), 1, "no snapshot exists");
     let mut world = World::new();
     distances(&mut world, 100..140);
     let oldest = |world: &World| world.snapshots().into_iter().min().unwrap();
@@ -612,7 +612,7 @@ fn the_first_record_that_is_needed_is_that_of_the_snapshots_callbacks_and_reserv
     assert_eq!(needed(&world), kept);
 }
 
-/// What an auditor is tested by.
+/// A planted mistake, as tests of an auditor use it.
 #[test]
 fn a_planted_mistake_is_recorded() {
     let mut world = World::new();

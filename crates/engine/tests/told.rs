@@ -1,5 +1,5 @@
-//! What operators read in the log when the clocks part: once, not at each tick. Alone in its program, since
-//! other threads would share the caches of what is logged.
+//! Log lines about diverging clocks: each is logged once, not at each tick. The test is alone in its program, because
+//! other threads would share the log's caches.
 
 use std::fmt::{Debug, Write as _};
 use std::sync::{Arc, Mutex};
@@ -54,7 +54,7 @@ impl Subscriber for Log {
 }
 
 #[test]
-fn a_jump_of_the_clock_is_logged_once_and_so_is_its_end() {
+fn clock_jump_and_its_end_are_logged_once() {
     let log = Log::default();
     let told = log.clone();
     let said = move || std::mem::take(&mut *told.0.lock().unwrap());

@@ -1,8 +1,8 @@
-//! A data directory of the present format is read by every later version; one of format 1 is refused and stays as it
-//! is.
+//! Every later version reads a data directory of the present format. A directory of format 1 is rejected and not
+//! changed.
 //!
-//! `UPESI_WRITE_FIXTURE=1` writes the fixture of the present format anew. Once a release has written it, that is right
-//! only together with a new format, under a new name: the old fixture stays, and so does its test.
+//! `UPESI_WRITE_FIXTURE=1` writes the fixture of the present format again. After a release with this format, write a
+//! fixture only for a new format, under a new name. The old fixture and its test stay.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -145,7 +145,7 @@ async fn state(engine: &EngineHandle, number: u64) -> Option<PublicState> {
     engine.transfer(id(number)).await.unwrap().map(|transfer| transfer.public_state())
 }
 
-/// What must be found, whichever version reads it.
+/// The content that every version must find.
 async fn check(engine: &EngineHandle) {
     for (number, expected) in [
         (COMMITTED, Some(PublicState::Committed)),
@@ -252,7 +252,7 @@ fn format_2_is_read() {
     opens(&files, Timestamp::EPOCH);
 }
 
-/// The archive is derived: without it the same is found.
+/// The archive is derived: a directory without it has the same content.
 #[test]
 fn format_2_is_read_without_its_archive() {
     let mut files = packed_files(2);
@@ -277,7 +277,7 @@ fn refusal(change: impl Fn(&mut Vec<packed::PackedFile>)) -> StartError {
 }
 
 #[test]
-fn format_1_is_refused_by_name() {
+fn format_1_is_rejected_by_name() {
     let error = refusal(|_| {});
     assert!(matches!(error, StartError::Data(DataDirectoryError::UnknownFormat { .. })), "{error:?}");
     let text = error.to_string();
@@ -285,9 +285,9 @@ fn format_1_is_refused_by_name() {
     assert!(text.contains("use the version that wrote it, or begin with an empty directory"), "{text}");
 }
 
-/// If its name is wrong, what is inside is refused: the snapshot, and without it the first record.
+/// If its name is wrong, its content is rejected: the snapshot, and without it the first record.
 #[test]
-fn what_format_1_holds_is_refused_under_the_name_of_format_2() {
+fn format_1_content_labelled_as_format_2_is_rejected() {
     let renamed = |files: &mut Vec<packed::PackedFile>| {
         let format = files.iter_mut().find(|file| file.path == "FORMAT").unwrap();
         format.bytes = b"upesi-data 2\n".to_vec();
@@ -303,9 +303,9 @@ fn what_format_1_holds_is_refused_under_the_name_of_format_2() {
     assert!(error.to_string().contains("unknown record format; another version wrote it"), "{error}");
 }
 
-/// What is written today is what the fixture says.
+/// This version writes the content of the fixture.
 #[test]
-fn the_present_version_writes_what_it_reads() {
+fn current_version_writes_the_fixture_format() {
     let data = tempfile::tempdir().unwrap();
     let files = runtime().block_on(write(data.path()));
     opens(&files, Timestamp::from_ms(START_MS));

@@ -1,7 +1,8 @@
-//! What it takes to read the bodies, parties and paths of the messages that run per payment, in nanoseconds: the least
-//! of many rounds, which is what a quiet machine needs. `cargo bench -p upesi-fspiop`; names as arguments pick cases.
+//! The time to parse the bodies, parties and paths of a payment's messages, in nanoseconds. The minimum of many rounds
+//! is shown, because other load on the machine only adds time. `cargo bench -p upesi-fspiop`; names as arguments pick
+//! cases.
 
-#![allow(clippy::print_stdout, reason = "a benchmark prints what it measured")]
+#![allow(clippy::print_stdout, reason = "a benchmark prints its results")]
 
 use std::hint::black_box;
 use std::time::Instant;

@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn white_space_between_tokens_does_not_count() {
+    fn fingerprint_ignores_white_space_between_tokens() {
         let compact = br#"{"a":"x y\" z","b":[1,{"c":true}]}"#;
         for laid_out in [
             &br#"{"a":"x y\" z","b":[1,{"c":true}]}"#[..],
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_else_counts() {
+    fn fingerprint_changes_with_any_other_difference() {
         let fingerprints = [
             r#"{"a":"1","b":"2"}"#,
             r#"{"b":"2","a":"1"}"#,
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_cut_short_have_a_fingerprint_too() {
+    fn truncated_texts_have_a_fingerprint() {
         for text in ["", "\"", "\"\\", "\"abc", "{\"a", " \" "] {
             assert_eq!(fingerprint(text.as_bytes()), fingerprint(text.as_bytes()));
         }

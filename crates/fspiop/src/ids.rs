@@ -133,7 +133,7 @@ impl PathNames for Ids {
 }
 
 impl Segments<'_> {
-    /// Checks the schema of a path. This check follows those of the headers and the body.
+    /// Checks the schema of a path. Call it after the checks of the headers and the body.
     ///
     /// Errors: 400 with 3100.
     pub fn check(self, resource: Resource, extended_party_id_types: bool) -> Result<Ids, SyncError> {
@@ -214,7 +214,7 @@ fn check_transfer_id(segment: &str) -> Result<Option<TransferId>, SyncError> {
         return Err(refuse(&format!("must NOT have more than {PATH_ID_CHARS_MAX} characters")));
     }
     if !segment.bytes().all(|byte| byte.is_ascii_graphic()) {
-        return Err(refuse("must be ASCII, percent-encoded where it is not"));
+        return Err(refuse("must be ASCII, with other characters percent-encoded"));
     }
     let decoded = decode_segment(segment).ok_or_else(|| refuse("is not percent-encoded UTF-8"))?;
     if decoded.chars().any(char::is_control) || matches!(&*decoded, "." | "..") {
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_are_ids_however_they_are_encoded() {
+    fn ids_are_decoded_before_parsing() {
         let id = TransferId::parse(ID);
         assert_eq!(read(ID), Ok(PathId::Plain(id.unwrap())));
         let whole: String = ID.bytes().map(|byte| format!("%{byte:02X}")).collect();
@@ -250,14 +250,14 @@ mod tests {
     }
 
     #[test]
-    fn other_texts_stay_as_written() {
+    fn other_texts_remain_as_written() {
         for text in ["x", "any%20text", "a%2Fb", "caf%C3%A9", "...", "5B1C7D0E", &"x".repeat(128)] {
             assert_eq!(read(text), Ok(PathId::Text { text: text.into(), id: None }), "{text}");
         }
     }
 
     #[test]
-    fn texts_that_no_path_should_carry_are_refused() {
+    fn texts_that_are_unsafe_in_paths_are_rejected() {
         for (text, detail) in [
             (&*"x".repeat(129), "/path/ID must NOT have more than 128 characters"),
             ("café", "/path/ID must be ASCII"),

@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn the_worked_example_of_v4_comes_out() {
+    fn ilp_v4_matches_the_worked_example() {
         let fulfilment = fulfilment_v4(SECRET, TRANSACTION);
         assert_eq!(text_of(&fulfilment), FULFILMENT_V4);
         let condition = condition_of(&fulfilment);
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn the_worked_example_of_v1_comes_out() {
+    fn ilp_v1_matches_the_worked_example() {
         let packet = encode_packet_v1(1250, "g.greenbank.msisdn.26097", TRANSACTION);
         assert_eq!(packet, PACKET_V1);
         let fulfilment = fulfilment_v1(SECRET, &packet);
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn both_kinds_show_their_transaction() {
+    fn both_packet_types_contain_their_transaction() {
         for packet in [PACKET_V4, PACKET_V1] {
             assert_eq!(decode_transaction(packet).as_deref(), Ok(TRANSACTION));
             assert_eq!(decode_transaction(&(packet.to_string() + "==")).as_deref(), Ok(TRANSACTION));
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn pairs_in_public_use_match() {
+    fn public_condition_and_fulfilment_pairs_match() {
         for (fulfilment, condition) in [
             ("UNlJ98hZTY_dsw0cAqw4i_UN3v4utt7CZFB4yfLbVFA", "GRzLaTP7DJ9t4P-a_BA0WA9wzzlsugf00-Tn6kESAfM"),
             ("V-IalzIzy-zxy0SrlY1Ku2OE9aS4KgGZ0W-Zq5_BeC0", "GIxd5xcohkmnnXolpTv_OxwpyaH__Oiq49JTvCo8pyA"),
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn every_length_survives_its_prefix() {
+    fn length_prefixes_round_trip() {
         for length in [0, 1, 96, 127, 128, 255, 256, 20_000, 70_000] {
             let json = "j".repeat(length);
             let packet = encode_packet_v4(1, Timestamp::EPOCH, &[7; 32], &json);
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn broken_packets_are_told_apart() {
+    fn invalid_packets_have_distinct_errors() {
         let packet = |bytes: &[u8]| URL_SAFE_NO_PAD.encode(bytes);
         let with_data = |data: &[u8]| {
             let mut body = [0_u8; 8].to_vec();

@@ -38,7 +38,7 @@ pub enum Message {
     BulkQuote {
         /// The bulk quote's id.
         id: TransferId,
-        /// The currency of the first quote's amount; `None` if there is no quote.
+        /// The currency of the first quote's amount; `None` without any quote.
         currency: Option<Currency>,
         /// Time until which a response is requested.
         expires_at: Option<Timestamp>,
@@ -56,7 +56,7 @@ pub enum Message {
     },
     /// `PUT /quotes/{ID}`
     QuoteAnswer {
-        /// The currency in which the payee is paid: the currency of `payeeReceiveAmount`, or else of `transferAmount`.
+        /// The currency that the payee receives: of `payeeReceiveAmount`, or else of `transferAmount`.
         currency: Currency,
     },
     /// `POST /transactionRequests`
@@ -68,7 +68,7 @@ pub enum Message {
     Registration {
         /// The DFSP that serves the party; optional in `PUT`.
         fsp: Option<FspId>,
-        /// The currency in which the DFSP serves the party; `None` for all currencies.
+        /// The only currency of the registration; `None` for all currencies.
         currency: Option<Currency>,
     },
     /// `POST /participants`
@@ -140,7 +140,7 @@ pub struct Abort {
 pub struct BatchContent {
     /// Identifies the batch in the path of its result.
     pub request_id: TransferId,
-    /// The currency in which all of them are served; `None` for all currencies.
+    /// The only currency of all registrations; `None` for all currencies.
     pub currency: Option<Currency>,
     /// The parties.
     pub parties: Vec<BatchEntry>,
@@ -164,7 +164,7 @@ pub struct BatchEntry {
 pub struct QuoteContent {
     /// The quote's id.
     pub id: TransferId,
-    /// The currencies in which the payer states that it can pay.
+    /// The payer's stated currencies for payment.
     pub payer_currencies: Vec<Currency>,
     /// The payer's DFSP according to the body.
     pub payer_fsp: Option<FspId>,
@@ -189,7 +189,7 @@ impl BatchEntry {
 impl Message {
     /// Checks the schema of a body. An operation without a body ignores it.
     ///
-    /// Errors: those of the schema; 501 for requests that only hubs send.
+    /// Errors: violations of the schema; 501 for requests that only hubs send.
     pub fn read(operation: Operation, body: &[u8]) -> Result<Self, SyncError> {
         if !operation.is_served() {
             return Err(SyncError::not_implemented());
@@ -236,7 +236,7 @@ impl Message {
                 Self::TransactionRequest { id }
             }
             Resource::BulkTransfers => Self::BulkTransfer(Box::new(body::parse_bulk_transfer(body)?)),
-            // These are requested with a GET.
+            // Requests of these resources have no body.
             Resource::Parties | Resource::Authorizations | Resource::Services => {
                 return Err(SyncError::not_implemented());
             }
@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn what_bodies_say_is_read_with_their_schema() {
+    fn bodies_are_parsed_with_their_schema() {
         let id = TransferId::parse(ID).unwrap();
         let party =
             r#"{"partyIdInfo":{"partyIdType":"MSISDN","partyIdentifier":"26011","fspId":"bluebank"}}"#;
@@ -461,7 +461,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_about_conversions_are_read_whole() {
+    fn messages_about_fx_transfers_are_read_whole() {
         let post = format!(
             r#"{{"commitRequestId":"{ID}","determiningTransferId":"5b1c7d0e-2f34-4a6b-9c8d-0e1f2a3b4c5d",
             "initiatingFsp":"greenbank","counterPartyFsp":"forex",
@@ -507,7 +507,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_hubs_send_is_refused() {
+    fn messages_that_only_hubs_send_are_rejected() {
         for line in ["PUT /participants/", "PATCH /transfers/", "PATCH /fxTransfers/"] {
             assert_eq!(read(&format!("{line}{ID}"), "{}"), Err(2002), "{line}");
         }

@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn spare_bits_are_refused_or_ignored() {
+    fn spare_bits_are_rejected_or_ignored() {
         let (canonical, spare) =
             ("AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA", "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAB");
         assert_eq!(decode_octets(spare), None);
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn other_texts_are_no_octets() {
+    fn invalid_texts_are_rejected() {
         for text in [
             "",
             "AAAA",

@@ -91,7 +91,7 @@ pub struct PartyPath<'a> {
 }
 
 impl<'a> PartySegments<'a> {
-    /// Checks the path's schema. This synchronous check follows those of the headers and the body.
+    /// Checks the path's schema. Call this synchronous check after the checks of the headers and the body.
     ///
     /// Errors: 400 with 3100 for
     /// - an unknown type, or an extended type if those are not supported
@@ -106,7 +106,7 @@ impl<'a> PartySegments<'a> {
         })?;
         check_id(self.id)?;
         if let Some(sub_id) = self.sub_id {
-            // Its callbacks would be mistaken for error callbacks of the id.
+            // Callbacks about this sub id would be mistaken for error callbacks of the id.
             if check_sub_id(sub_id)? == "error" {
                 return Err(refuse("SubId", "must NOT be 'error'"));
             }
@@ -142,7 +142,7 @@ fn is_simple(text: &str) -> bool {
 /// segment, for receivers that decode a slash before they split a path.
 fn decode_checked<'a>(name: &str, segment: &'a str) -> Result<Cow<'a, str>, SyncError> {
     if !segment.bytes().all(|byte| byte.is_ascii_graphic()) {
-        return Err(refuse(name, "must be ASCII, percent-encoded where it is not"));
+        return Err(refuse(name, "must be ASCII, with other characters percent-encoded"));
     }
     let text = decode_segment(segment).ok_or_else(|| refuse(name, "is not percent-encoded UTF-8"))?;
     if text.is_empty() {
@@ -183,9 +183,9 @@ fn is_white_space(character: char) -> bool {
     character.is_whitespace() || character == '\u{feff}'
 }
 
-/// Checks the `{ID}` of a quote, transaction request or authorization, and returns it decoded. This synchronous check
-/// follows those of headers and body. Ids of all kinds of quotes must match the schema. Other ids are judged by their
-/// receiver.
+/// Checks the `{ID}` of a quote, transaction request or authorization, and returns it decoded. Call this
+/// synchronous check after the checks of the headers and the body. Ids of all kinds of quotes must match the schema.
+/// Other ids are judged by their receiver.
 ///
 /// Errors: 400 with 3100 for an id that does not match the schema, has more than 128 characters or control characters,
 /// or is not suitable for a path.
@@ -205,7 +205,7 @@ const MSISDN_DIGITS_MAX: usize = 30;
 /// The second check of a party's path, which hubs make after their 202 response. A rejection is sent as an error
 /// callback.
 ///
-/// Errors: those of [`check_party_id`].
+/// Errors: as for [`check_party_id`].
 pub fn check_party_path(party: &PartyPath<'_>) -> Result<(), SyncError> {
     check_party_id(party.kind, &party.id_text(), party.sub_id_text().as_deref())
 }
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_of_a_path_have_1_to_128_characters_and_lead_nowhere_else() {
+    fn ids_in_paths_have_1_to_128_safe_characters() {
         let long = "%C3%A9".repeat(128);
         for id in
             ["26097", "+26097", "%2B26097", "a%40b.cd", "123456%2F78%2F1", "caf%C3%A9", "...", "a..b", &long]
@@ -321,8 +321,8 @@ mod tests {
             ("a%C2%A0b", "must match pattern: no blanks and no braces"),
             ("a{b", "must match pattern: no blanks and no braces"),
             ("%7D", "must match pattern: no blanks and no braces"),
-            ("caf\u{e9}", "must be ASCII, percent-encoded where it is not"),
-            ("a b", "must be ASCII, percent-encoded where it is not"),
+            ("caf\u{e9}", "must be ASCII, with other characters percent-encoded"),
+            ("a b", "must be ASCII, with other characters percent-encoded"),
             ("%", "is not percent-encoded UTF-8"),
             ("%C3", "is not percent-encoded UTF-8"),
             ("%2e%2E", "must NOT have dot segments"),
@@ -379,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn a_party_is_known_by_its_decoded_ids() {
+    fn parties_are_compared_by_decoded_ids() {
         let segments = PartySegments { kind: "EMAIL", id: "a%40b.cd", sub_id: Some("shop%2f7") };
         let party = segments.check(false).unwrap();
         assert_eq!((party.kind, party.id, party.sub_id), (PartyIdType::Email, "a%40b.cd", Some("shop%2f7")));
@@ -387,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn the_second_look_is_stricter() {
+    fn second_check_is_stricter() {
         use PartyIdType::{Alias, Email, Iban, Msisdn};
         let digits = "1".repeat(30);
         for (kind, id, passes) in [

@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_encoded_decodes_to_itself() {
+    fn encoding_round_trips() {
         for text in ["26097", "+26097", "a@b.cd", "123456/78/1", "a b?c#d%", "café {x}", "\r\n"] {
             let mut segment = String::new();
             encode_segment(text, &mut segment);

@@ -80,16 +80,16 @@ macro_rules! resources {
 
 resources! {
     Transfers = "transfers", since V1_0, "Movement of money between two DFSPs.";
-    Participants = "participants", since V1_0, "Which DFSP serves a party.";
-    Parties = "parties", since V1_0, "Who a party is.";
+    Participants = "participants", since V1_0, "The DFSP that serves a party.";
+    Parties = "parties", since V1_0, "Information about a party.";
     Quotes = "quotes", since V1_0, "The terms of one payment.";
     BulkQuotes = "bulkQuotes", since V1_0, "The terms of many payments.";
     BulkTransfers = "bulkTransfers", since V1_0, "Many transfers at once.";
     FxQuotes = "fxQuotes", since V2_0, "The terms of a currency conversion.";
     FxTransfers = "fxTransfers", since V2_0, "A currency conversion.";
-    TransactionRequests = "transactionRequests", since V1_0, "A payee asks to be paid.";
-    Authorizations = "authorizations", since V1_0, "A payer's consent, asked for at a device of the payee.";
-    Services = "services", since V2_0, "Who provides a service to DFSPs.";
+    TransactionRequests = "transactionRequests", since V1_0, "A payee's request to be paid.";
+    Authorizations = "authorizations", since V1_0, "A payer's consent, entered at a device of the payee.";
+    Services = "services", since V2_0, "The providers of a service to DFSPs.";
 }
 
 /// The status that marks requests that only hubs send. A DFSP that sends one receives 501.
@@ -103,7 +103,7 @@ const REGISTRATION: &[(Method, u16)] =
 const POST: &[(Method, u16)] = &[(Method::Post, 202)];
 const PUT: &[(Method, u16)] = &[(Method::Put, 200)];
 
-/// Every path of the API. The statuses are those of a successful request (FSPIOP API v1.1 §3.2.3).
+/// Every path of the API, with the statuses of a successful request (FSPIOP API v1.1 §3.2.3).
 pub static PATHS: [ResourcePath; 36] = {
     use Resource::*;
     use Shape::*;

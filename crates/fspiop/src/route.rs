@@ -30,7 +30,7 @@ pub enum Segments<'a> {
 /// The reason why a request line cannot be resolved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unroutable {
-    /// There is no such path. An empty id is treated the same way.
+    /// The path does not exist, or an id in it is empty.
     UnknownPath,
     /// The path exists, but not with this method.
     OtherMethods(&'static ResourcePath),
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn refusals_of_a_route_have_their_texts() {
+    fn rejections_of_a_route_have_their_texts() {
         for (error, description) in [
             (Unroutable::UnknownPath.to_error(), "Unknown URI - Not Found"),
             (SyncError::method_not_allowed(), "Generic client error - Method Not Allowed"),
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_that_lead_nowhere_are_unknown() {
+    fn unknown_paths_are_rejected() {
         for target in [
             "/authorizations",
             "/parties",
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn parties_are_taken_apart() {
+    fn party_paths_are_split() {
         let party = |target| match Route::resolve(Some(Method::Put), target) {
             Ok(Route { operation, segments: Segments::Party(party) }) => {
                 (operation.action(), party.kind, party.id, party.sub_id)

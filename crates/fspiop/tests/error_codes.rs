@@ -6,7 +6,7 @@ use upesi_types::ErrorCode;
 
 const PAGE: &str = include_str!("../../../docs/error-codes.md");
 
-/// The status of a code for which the page names no other one.
+/// The default status of a code on the page.
 const STATUS_USUAL: u16 = 400;
 /// The lowest code; statuses are below it.
 const CODE_MIN: u16 = 1000;
@@ -29,7 +29,7 @@ fn expected() -> BTreeSet<String> {
 }
 
 #[test]
-fn the_page_has_exactly_the_codes_of_the_catalogue() {
+fn page_lists_exactly_the_codes_of_the_catalogue() {
     let (expected, found) = (expected(), catalogue());
     let missing: Vec<_> = expected.difference(&found).collect();
     let surplus: Vec<_> = found.difference(&expected).collect();
@@ -41,7 +41,7 @@ fn the_page_has_exactly_the_codes_of_the_catalogue() {
 
 /// A code that is explained above the catalogue but does not exist would mislead.
 #[test]
-fn every_code_that_the_page_explains_exists() {
+fn every_code_explained_on_the_page_exists() {
     let (explained, _) = PAGE.split_once("\n## The catalogue\n").expect("the page has a catalogue");
     let lines = explained.lines().filter_map(|line| line.strip_prefix("- "));
     let codes = lines.filter_map(|line| line.split(':').next()).flat_map(|codes| codes.split([',', ' ']));

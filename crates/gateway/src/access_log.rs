@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_shows_the_beginning_of_long_names_and_ids() {
+    fn line_truncates_long_names_and_ids() {
         let (mut headers, long) = (HeaderMap::new(), "x".repeat(60_000));
         headers.insert("fspiop-source", HeaderValue::from_str(&long).unwrap());
         let path = format!("/transfers/{long}");

@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_busy_hub_says_when_to_come_back() {
+    fn busy_hub_answers_with_retry_after() {
         for (code, status) in
             [(ErrorCode::SERVER_BUSY, 503), (ErrorCode::UNAVAILABLE, 503), (ErrorCode::INTERNAL, 500)]
         {
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn bodies_that_cannot_be_read_become_statuses() {
+    fn unreadable_bodies_map_to_statuses() {
         for (error, status, code, closes) in [
             (BodyError::TooLarge, 400, 3104, false),
             (BodyError::TimedOut, 408, 2004, true),

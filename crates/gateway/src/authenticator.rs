@@ -19,7 +19,7 @@ pub trait Authenticator: Send + Sync + 'static {
     ) -> Result<(), SyncError>;
 }
 
-/// Accepts every request: for hubs behind an authenticating gateway, and for tests.
+/// Accepts every request; for hubs behind a gateway that authenticates, and for tests.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TrustEveryone;
 

@@ -154,14 +154,14 @@ impl Denial {
     /// The error for the client. It does not reveal which part of the proof was wrong.
     pub(crate) fn error(self) -> SyncError {
         let (code, detail) = match self {
-            Self::NoToken | Self::Token(_) => (ErrorCode::CLIENT, "a token of the participant is needed"),
+            Self::NoToken | Self::Token(_) => (ErrorCode::CLIENT, "a token of the participant is required"),
             Self::Client | Self::Gateway(_) | Self::Disagreement => {
-                (ErrorCode::CLIENT, "the caller is not proven to be a participant")
+                (ErrorCode::CLIENT, "the client is not authenticated as a participant")
             }
             Self::Unbound | Self::Ambiguous | Self::IssuerKey | Self::Rebound => {
-                (ErrorCode::CLIENT, "the certificate is not that of a participant")
+                (ErrorCode::CLIENT, "the certificate does not belong to a participant")
             }
-            Self::Address => (ErrorCode::CLIENT, "the address is not that of the participant"),
+            Self::Address => (ErrorCode::CLIENT, "the address is not allowed for the participant"),
             Self::Blocked | Self::BlockedSource => (ErrorCode::CLIENT, "the participant is blocked"),
             Self::Source => (ErrorCode::VALIDATION, "Invalid fspiop-source header"),
             Self::Proxy => (ErrorCode::VALIDATION, "Invalid fspiop-proxy header"),

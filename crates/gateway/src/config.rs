@@ -30,7 +30,7 @@ pub struct GatewayConfig {
     pub sender_bodies_bytes_max: usize,
     /// Time limit from the end of a request's head to the end of its body; then 408 with 2004.
     pub body_deadline: Duration,
-    /// Maximum time in milliseconds by which a fulfil's `completedTimestamp` may lie in the future (scheme practice).
+    /// Maximum time in milliseconds of a fulfil's `completedTimestamp` in the future (scheme practice).
     pub completed_timestamp_lag_ms: i64,
     /// Maximum age in seconds of a fulfil's `completedTimestamp` (scheme practice).
     pub completed_timestamp_age_s_max: i64,

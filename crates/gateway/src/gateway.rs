@@ -235,7 +235,7 @@ impl<H: Handler> Gateway<H> {
         Self::refusal_of(false, &error)
     }
 
-    /// Answers an error. A node that does not lead adds `Retry-After`, because there will soon be a leader.
+    /// Answers an error. A node that is not the leader adds `Retry-After`, because the cluster will soon have a leader.
     fn refusal_of(leads: bool, error: &SyncError) -> Answer {
         let mut answer = answer::refusal(error);
         if error.code == ErrorCode::UNAVAILABLE && !leads {

@@ -34,7 +34,7 @@ pub struct LargeBodies {
     senders: Arc<SenderBytes>,
 }
 
-/// Why a body was not read.
+/// The reason why a body was not read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unread {
     /// Reading failed.
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn only_large_bodies_count_and_as_long_as_any_part_of_them_is_held() {
+    async fn large_bodies_count_until_fully_released() {
         let bodies = LargeBodies::new(2 * PORTION, usize::MAX);
         let small = read(&bodies, &[PORTION - 1, 1]).await.unwrap();
         assert_eq!((small.len(), bodies.portions.available_permits()), (PORTION, 2));
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn bodies_count_by_their_bytes_announced_or_not() {
+    async fn bodies_count_by_their_bytes_with_or_without_content_length() {
         let bodies = LargeBodies::new(10 * PORTION, usize::MAX);
         let deadline = Instant::now() + Duration::from_secs(30);
         let announced = Pieces([PORTION, 4 * PORTION].into(), Some(5 * PORTION as u64));
@@ -261,13 +261,13 @@ mod tests {
         let chunked = read(&bodies, &[PORTION, PORTION / 2, PORTION / 2, PORTION + 1]).await.unwrap();
         assert_eq!((chunked.len(), bodies.portions.available_permits()), (3 * PORTION + 1, 1));
         assert_eq!(read(&bodies, &[PORTION, PORTION]).await.unwrap_err(), Unread::Busy);
-        assert_eq!(bodies.portions.available_permits(), 1, "what was refused holds nothing");
+        assert_eq!(bodies.portions.available_permits(), 1, "a rejected body holds no portion");
         drop((announced, chunked));
         assert_eq!(bodies.portions.available_permits(), 10);
     }
 
     #[tokio::test]
-    async fn a_body_that_grows_too_large_gives_back_what_it_took() {
+    async fn too_large_body_returns_its_portions() {
         let bodies = LargeBodies::new(10 * PORTION, usize::MAX);
         let error = read(&bodies, &[600_000, 600_000]).await.unwrap_err();
         assert_eq!(error, Unread::Failed(BodyError::TooLarge));
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_sender_has_its_share_and_leaves_the_rest_to_others() {
+    async fn sender_is_limited_to_its_share() {
         const SHARE: usize = 4 * PORTION;
         let bodies = LargeBodies::new(10 * PORTION, SHARE);
         let deadline = Instant::now() + Duration::from_secs(30);

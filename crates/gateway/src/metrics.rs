@@ -4,8 +4,9 @@
 //! |---|---|---|
 //! | `upesi_http_requests_total` | `method`, `resource`, `status` | answers |
 //! | `upesi_http_request_duration_seconds` | `method`, `resource` | from the end of the head to the answer |
-//! | `upesi_fspiop_refusals_total` | `code` | errors answered at once, by FSPIOP code |
-//! | `moja_ml_transfer_…`, `moja_als_ing_…`, `moja_qs_quotes_…` | `success` | the same durations for Mojaloop's dashboards |
+//! | `upesi_fspiop_refusals_total` | `code` | errors in the HTTP response, by FSPIOP code |
+//! | `moja_ml_transfer_…`, `moja_als_ing_…`, `moja_qs_quotes_…` | `success` | the same durations for Mojaloop's
+//! dashboards |
 //!
 //! [`MOJALOOP_CALLS`] lists the last group; the metrics of transfers also have the label `serviceName`.
 

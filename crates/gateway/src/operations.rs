@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn a_follower_says_what_it_is_and_whether_it_is_current() {
+    fn health_of_a_follower_shows_its_role_and_whether_it_is_current() {
         for ((is_current, code, status), jump_ms) in
             [(true, 200, "OK"), (false, 502, "DOWN")].into_iter().flat_map(|is| [(is, 0), (is, 3_600_000)])
         {

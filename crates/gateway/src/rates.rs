@@ -362,7 +362,7 @@ mod tests {
     const TRANSFER: &str = "POST /transfers";
 
     #[test]
-    fn without_bounds_everything_is_taken() {
+    fn rates_without_limits_accept_everything() {
         let trial = Trial::new(RateLimits::default(), &[]);
         for _ in 0..1_000 {
             trial.miss("greenbank", 0);
@@ -373,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn lookups_and_registrations_have_rates_of_their_own() {
+    fn lookups_and_registrations_have_separate_rates() {
         let limits = RateLimits { lookups: 2, registrations: 1, ..RateLimits::default() };
         let trial = Trial::new(limits, &[("bluewallet", RateLimits { lookups: 5, ..limits })]);
         assert_eq!([LOOKUP, QUESTION].map(|line| trial.ask(line, "greenbank", 0)), [Ok(()), Ok(())]);
@@ -405,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn the_certificate_decides_whose_rate_it_is() {
+    fn rate_limit_is_that_of_the_certificates_participant() {
         let limits = RateLimits { lookups: 1, ..RateLimits::default() };
         let trial = Trial::new(limits, &[]);
         let (green, bridge) = (identity(2, "greenbank"), identity(4, "bridge"));
@@ -417,9 +417,9 @@ mod tests {
     }
 
     #[test]
-    fn guessing_ends_all_lookups_for_a_while() {
+    fn too_many_misses_reject_all_lookups_for_a_while() {
         let trial = Trial::new(RateLimits { misses: 2, ..RateLimits::default() }, &[]);
-        assert!((0..100).all(|_| trial.ask(LOOKUP, "greenbank", 0).is_ok()), "what is found costs nothing");
+        assert!((0..100).all(|_| trial.ask(LOOKUP, "greenbank", 0).is_ok()), "successful lookups are free");
         trial.miss("greenbank", 0);
         assert_eq!(trial.ask(LOOKUP, "greenbank", 0), Ok(()));
         trial.miss("greenbank", 0);
@@ -427,9 +427,9 @@ mod tests {
             trial.ask(QUESTION, "greenbank", 499),
             Err(Refused { refusal: Refusal::Misses, retry_after_s: 1 })
         );
-        assert_eq!(trial.ask(QUESTION, "greenbank", 500), Ok(()), "a question takes nothing, a miss does");
+        assert_eq!(trial.ask(QUESTION, "greenbank", 500), Ok(()), "a query is free, a miss is not");
         trial.miss("greenbank", 500);
-        assert_eq!(trial.ask(LOOKUP, "bluewallet", 500), Ok(()), "others go on");
+        assert_eq!(trial.ask(LOOKUP, "bluewallet", 500), Ok(()), "other DFSPs are not affected");
         assert!(trial.ask(LOOKUP, "greenbank", 500).is_err());
         assert_eq!(trial.ask("POST /participants/MSISDN/1", "greenbank", 500), Ok(()));
         assert_eq!(trial.ask(LOOKUP, "greenbank", 60_000), Ok(()));
@@ -445,13 +445,17 @@ mod tests {
     }
 
     #[test]
-    fn wrong_signatures_block_whom_a_certificate_names_and_nobody_else() {
+    fn wrong_signatures_block_only_the_participant_of_the_certificate() {
         let trial = Trial::new(RateLimits { signature_faults: 3, ..RateLimits::default() }, &[]);
         let (green, blue) = (identity(2, "greenbank"), identity(3, "bluewallet"));
         for _ in 0..1_000 {
             trial.fail(None, 0);
         }
-        assert_eq!(trial.ask_bound(TRANSFER, &green, 0), Ok(()), "a header has nobody blocked");
+        assert_eq!(
+            trial.ask_bound(TRANSFER, &green, 0),
+            Ok(()),
+            "a name in a header does not lead to a block"
+        );
         for _ in 0..3 {
             trial.fail(Some(&green), 0);
             assert_eq!(trial.ask_bound(TRANSFER, &green, 0), Ok(()));
@@ -467,7 +471,7 @@ mod tests {
         assert_eq!(
             trial.ask(TRANSFER, "greenbank", 500),
             Ok(()),
-            "without its certificate it is another caller"
+            "without its certificate it is another client"
         );
         assert_eq!(trial.ask_bound(TRANSFER, &blue, 500), Ok(()));
         assert_eq!(

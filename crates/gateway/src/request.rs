@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a_prepare_carries_what_the_body_says() {
+    fn prepare_command_has_the_content_of_the_body() {
         let Ok(Command::Prepare(prepare)) = read("POST /transfers", &parts("1.1", &[]), PREPARE) else {
             panic!("no prepare")
         };
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_ledger_refuses_by_callback_reaches_it() {
+    fn requests_that_the_ledger_rejects_by_callback_reach_it() {
         let body = PREPARE
             .replace("125.5", "1234567890123456.78")
             .replace(
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn amounts_finer_than_the_currency_are_unfit_where_the_scheme_wants_it() {
+    fn amounts_finer_than_the_currency_are_unfit_if_the_scheme_requires_it() {
         let rejects = GatewayConfig { rejects_finer_amounts: true, ..GatewayConfig::default() };
         for (config, amount, expected) in [
             (&GatewayConfig::default(), "125.505", None),
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fulfil_carries_state_version_and_preimage() {
+    fn fulfil_command_has_state_version_and_preimage() {
         for (state, expected) in [
             ("RECEIVED", FulfilState::Received),
             ("RESERVED", FulfilState::Reserved),
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn an_abort_carries_any_code() {
+    fn abort_command_may_have_any_error_code() {
         for code in [5104_u16, 7000, 9999] {
             let body = ERROR.replace("5104", &code.to_string());
             let Ok(Command::Abort(abort)) = read(&(put(ID) + "/error"), &parts("1.1", &[]), &body) else {
@@ -296,14 +296,13 @@ mod tests {
     }
 
     #[test]
-    fn a_patch_is_never_taken() {
+    fn patch_is_rejected() {
         assert_eq!(refused(&format!("PATCH /transfers/{ID}"), &parts("1.1", &[]), FULFIL), (501, 2002));
     }
 
-    /// Each line adds one more mistake, from the last check to the first: the error is always that of the earliest
-    /// check.
+    /// Each line adds a mistake, from the last check to the first. The earliest check always determines the error.
     #[test]
-    fn the_first_failure_is_the_answer() {
+    fn first_failure_determines_the_answer() {
         let stale = FULFIL.replace(
             r#""transferState""#,
             r#""completedTimestamp":"2031-04-01T11:00:00.000Z","transferState""#,
@@ -348,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn completed_timestamps_are_held_against_the_clock() {
+    fn completed_timestamps_are_compared_with_the_clock() {
         let body = |time: &str| {
             FULFIL.replace(r#""transferState""#, &format!(r#""completedTimestamp":"{time}","transferState""#))
         };
@@ -368,7 +367,7 @@ mod tests {
 
     /// If the hub rejected such an answer to a bulk transfer at once, the money would stay reserved until the deadline.
     #[test]
-    fn an_answer_to_a_bulk_of_an_impossible_time_reaches_the_ledger_with_its_fault() {
+    fn answer_to_a_bulk_transfer_with_an_impossible_time_reaches_the_ledger_with_its_fault() {
         let media: Option<&[u8]> = Some(b"application/vnd.interoperability.bulkTransfers+json;version=1.1");
         let changes = [("content-type", media), ("accept", media)];
         for (time, proxied, fault) in [
@@ -397,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn the_sender_is_judged_between_headers_and_body() {
+    fn sender_is_verified_between_headers_and_body() {
         let ask = |parts: &Parts| {
             let config = GatewayConfig::default();
             read_by("POST /transfers", parts, "[]", &config, &RefuseEveryone).unwrap_err()

@@ -3,7 +3,7 @@
 //!
 //! 1. A port reads the role when it has a whole request, and keeps it until the answer. A slow client does not keep the
 //!    files of an earlier role.
-//! 2. A request whose leader stops to lead, before it recorded anything of the request, is forwarded to the next
+//! 2. If a leader loses its role before it has recorded anything of a request, the request is forwarded to the next
 //!    leader. So clients of a former leader wait, as clients of other nodes do.
 
 use std::future::ready;
@@ -17,7 +17,7 @@ use upesi_types::{ErrorCode, Present, Timestamp};
 
 use crate::nodes::{Couriers, HandOn};
 
-/// What a hub does with the requests of DFSPs. `H` processes them.
+/// How a hub handles the requests of DFSPs. `H` processes them.
 pub enum Role<H> {
     /// The hub has not read its ledger yet.
     Starting,
@@ -110,7 +110,7 @@ impl<H> Role<H> {
         }
     }
 
-    /// The time against which instants in requests are checked. A follower rejects none: the leader checks all of them
+    /// The time that instants in requests are compared with. A follower rejects none of them: the leader checks them
     /// again, by its own clock.
     pub(crate) fn present(&self, clock: &dyn Clock) -> Present {
         match self {

@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn other_paths_lead_nowhere_and_say_what_would() {
+    fn other_paths_are_rejected_with_the_allowed_methods() {
         for (method, path, status, allow) in [
             ("GET", "/transfers", 405, Some("POST")),
             ("HEAD", "/transfers/x", 405, Some("GET, PUT, PATCH")),

@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn odd_ones_are_refused_with_what_is_wrong() {
+    fn invalid_addresses_are_rejected_with_the_reason() {
         let long_label = format!("http://{}.example", "a".repeat(64));
         let long_host = format!("http://{}a", "a.".repeat(127));
         for (url, error) in [

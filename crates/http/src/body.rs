@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_large_body_that_stalls_is_given_up_long_before_its_deadline() {
+    async fn stalled_large_body_is_given_up_before_its_deadline() {
         let s = Duration::from_secs;
         // A large piece, then nothing.
         let (read, took) = outcome(&[(0, 70_000), (60_000, 1)]).await;

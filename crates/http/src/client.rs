@@ -99,7 +99,7 @@ pub struct Answer {
     pub body: Bytes,
 }
 
-/// Reason why there is no response.
+/// Reason why a request has no response.
 #[derive(Debug, thiserror::Error)]
 pub enum SendError {
     /// No connection: refused, unreachable, unknown host, or an untrusted certificate.
@@ -161,7 +161,7 @@ pub enum SendError {
 /// opens one, up to the maximum. If all are busy, requests wait in order. With an HTTP/2 peer, requests share a
 /// connection as far as the peer allows, and then open another one; the maximum applies to concurrent requests.
 ///
-/// The future of [`Pool::send`] drives its connection itself: there is no task per connection, and dropping the future
+/// The future of [`Pool::send`] drives its connection itself: no task exists per connection, and dropping the future
 /// closes the connection that it uses. A shared connection has a task, and dropping the future resets its stream.
 /// Connections belong to the runtime that opened them, so a pool may be used only as long as that runtime lives. A
 /// connection that exceeds `idle_timeout` is closed at the next use of the pool or by [`Pool::close_expired`]. The same
@@ -331,7 +331,7 @@ impl Pool {
         drop(oldest);
     }
 
-    /// A connection for a request if there is no idle one. If the peer may speak HTTP/2, one request at a time opens a
+    /// A connection for a request while none is idle. If the peer may speak HTTP/2, one request at a time opens a
     /// connection, and the others check whether they can share it.
     async fn carrier(&self, deadline: Instant) -> Result<Carrier, SendError> {
         while self.opening.may_share() {

@@ -165,7 +165,7 @@ impl Frames {
         if self.left_bytes > 0 {
             return;
         }
-        // After the preface there is no header yet.
+        // The preface is not followed by a complete header yet.
         if self.header_bytes == HEADER_BYTES
             && matches!(self.header[3], HEADERS | CONTINUATION)
             && self.header[4] & END_HEADERS != 0
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_head_is_open_from_its_first_frame_to_the_end_of_its_last_however_they_are_read() {
+    fn head_is_open_from_its_first_to_its_last_frame() {
         let parts = [
             (vec![0x50; PREFACE_BYTES], false),
             (frame(SETTINGS, 0, 6), false),
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_begin_with_settings_does_not_pass() {
+    fn connection_without_settings_first_is_rejected() {
         for kind in [DATA, HEADERS, PING] {
             let bytes = [vec![0x50; PREFACE_BYTES], frame(kind, END_HEADERS, 8)].concat();
             assert!(Frames::of_client().follow(&bytes, &Noted::default()).is_err(), "{kind}");
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn so_many_frames_pass_that_carry_nothing_and_more_for_requests_and_answers() {
+    fn frames_without_content_are_limited_per_request_and_answer() {
         let noted = Noted::default();
         let mut frames = begun(&noted);
         assert_eq!(passes(&mut frames, &noted, &frame(RST_STREAM, 0, 4)), SPARE_MAX - 1);
@@ -251,7 +251,7 @@ mod tests {
             noted.answered();
             frames.wrote(BYTES_WRITTEN_PER_FRAME);
         }
-        assert_eq!(passes(&mut frames, &noted, &frame(PING, 0, 8)), SPARE_MAX, "no more are saved up");
+        assert_eq!(passes(&mut frames, &noted, &frame(PING, 0, 8)), SPARE_MAX, "the budget has a maximum");
     }
 
     #[test]

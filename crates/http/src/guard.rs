@@ -60,7 +60,7 @@ pub struct Network {
 
 /// The text is not a network.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no network; write it as 10.20.0.0/16 or 2001:db8::/32, with zeros after the prefix")]
+#[error("{0:?} is not a network; write it as 10.20.0.0/16 or 2001:db8::/32, with zeros after the prefix")]
 pub struct NotANetwork(String);
 
 impl FromStr for Network {
@@ -170,7 +170,7 @@ impl Guard {
         Self::with(rules, None)
     }
 
-    /// The same with a given resolver of names, for tests.
+    /// Like [`Self::new`], with a given resolver of names, for tests.
     pub fn with_names(rules: GuardRules, resolve: Resolve) -> Self {
         Self::with(rules, Some(resolve))
     }
@@ -180,7 +180,7 @@ impl Guard {
         Self(Some(Arc::new(shared)))
     }
 
-    /// Sets the ports on which this process listens; they are never connected to on this machine. Call it once.
+    /// Sets the ports of this process. No connection leads to them on this machine. Call it once.
     pub fn keep_from(&self, ports: Vec<u16>) {
         if let Some(shared) = &self.0 {
             let _ = shared.own_ports.set(ports);
@@ -269,7 +269,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn networks_are_a_start_and_a_length() {
+    fn networks_are_parsed_as_address_and_prefix_length() {
         let contains = |network: &str, address: &str| {
             network.parse::<Network>().unwrap().contains(address.parse().unwrap())
         };

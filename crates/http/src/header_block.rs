@@ -54,8 +54,8 @@ not_passed_on!(
     "if-unmodified-since"
 );
 
-/// The headers of FSPIOP API v1.1 §3.2.1 that HTTP itself does not define, and those of W3C Trace Context. They are
-/// static names, so that reading a block does not allocate them.
+/// The headers of FSPIOP API v1.1 §3.2.1 that HTTP itself does not define, and the headers of W3C Trace Context. All
+/// are static names, so that reading a block does not allocate them.
 const KNOWN: [HeaderName; 9] = [
     HeaderName::from_static("fspiop-source"),
     HeaderName::from_static("fspiop-destination"),
@@ -178,7 +178,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn headers_survive_the_block_but_for_those_of_one_hop() {
+    fn block_contains_all_headers_except_those_of_one_hop() {
         let mut headers = HeaderMap::new();
         for (name, value) in [
             ("fspiop-source", "greenbank"),
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn what_connection_names_is_for_one_hop() {
+    fn headers_named_by_connection_are_not_forwarded() {
         for (connections, left) in [
             (&[][..], "x-a x-b date"),
             (&["keep-alive"], "x-a x-b date"),
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn a_malformed_block_names_its_place() {
+    fn malformed_block_error_has_the_position() {
         for (block, at) in [
             (&b"date: today"[..], 0),
             (b"date: today\n", 0),

@@ -51,7 +51,7 @@ mod tests {
     const WAIT_MAX: Duration = Duration::from_secs(5);
 
     #[test]
-    fn waits_stay_within_their_doubling_bounds_and_spread() {
+    fn delays_are_spread_within_doubling_limits() {
         let mut jitter = Jitter::new(7);
         for (doublings, upper_ms) in
             [(0, 100), (1, 200), (3, 800), (6, 5000), (31, 5000), (32, 5000), (1000, 5000)]
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn a_seed_repeats_its_waits() {
+    fn delays_are_deterministic_for_a_seed() {
         let waits = |seed| {
             let mut jitter = Jitter::new(seed);
             (0..20).map(|doublings| jitter.wait(WAIT_FIRST, WAIT_MAX, doublings)).collect::<Vec<_>>()

@@ -97,7 +97,7 @@ pub struct Limits {
     pub head_deadline: Duration,
     /// Maximum idle time of a kept-alive connection between requests, and of a new one before its first request.
     pub idle_timeout: Duration,
-    /// Maximum time for which a peer may read nothing of an answer. After it the connection is closed.
+    /// Maximum time in which a peer may read nothing of an answer. After it the connection is closed.
     pub unread_timeout: Duration,
     /// Maximum number of concurrent connections. For a further one, another connection is closed, in this order: a
     /// connection with an unread answer; an unidentified one (see [`Connection::become_known`]), the longest waiting
@@ -186,7 +186,7 @@ pub struct BoundServer {
 }
 
 impl BoundServer {
-    /// Its address; for port 0, with the assigned port.
+    /// The address of the socket; for port 0, with the assigned port.
     pub const fn local_addr(&self) -> SocketAddr {
         self.local_addr
     }
@@ -251,7 +251,7 @@ impl Server {
         Self { local_addr: bound.local_addr, shared, stop }
     }
 
-    /// Its address.
+    /// The address of the socket.
     pub const fn local_addr(&self) -> SocketAddr {
         self.local_addr
     }

@@ -23,7 +23,7 @@ pub enum UrlError {
         /// The text of the URL.
         url: String,
     },
-    /// `https`, but there are no trust anchors.
+    /// `https`, but no trust anchors are set.
     #[error("{SECURE_DEMAND}")]
     NoTls,
     /// `http`, although only `https` is allowed.
@@ -60,13 +60,13 @@ pub enum UrlError {
 }
 
 const PORT_DEMAND: &str =
-    "must have a port of outbound.ports (80, 443 and those from 1024 on, unless it is set)";
+    "must have a port of outbound.ports (by default 80, 443 and all ports from 1024 on)";
 const ADDRESS_DEMAND: &str = "must have a public host, or one in outbound.networks";
 const SECURE_DEMAND: &str = "must begin with http:// (https:// needs outbound_tls.anchors_file)";
 const INSECURE_DEMAND: &str = "must begin with https:// (outbound_tls.https_only)";
 
 impl UrlError {
-    /// The requirement that a configured address violates; `None` for a text that is not a URL, for which the message
+    /// The requirement that a configured address violates; `None` for a text that is not a URL: its message
     /// states the expected form.
     pub const fn demand(&self) -> Option<&'static str> {
         match self {
@@ -281,13 +281,13 @@ mod tests {
             let schemes = Schemes { http, https, ..Schemes::default() };
             assert_eq!(schemes.check("http://dfsp/{{id}}"), plain);
             assert_eq!(schemes.check("HTTPS://dfsp/{{id}}"), secure);
-            assert_eq!(schemes.check("https"), plain, "it is refused as no URL elsewhere");
+            assert_eq!(schemes.check("https"), plain, "another check rejects it as malformed");
         }
         assert!(Schemes::default().http && !Schemes::default().https);
     }
 
     #[test]
-    fn what_cannot_be_called_is_refused() {
+    fn invalid_urls_are_rejected() {
         let malformed = |url: &str| UrlError::Malformed { url: url.to_owned() };
         for url in
             ["", "/path", "host", "host:80", "http://", "http:///path", "http://host:port/", "http://ho st/"]

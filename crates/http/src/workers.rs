@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn workers_have_numbers_of_their_own_and_others_have_none() {
+    fn only_workers_have_unique_numbers() {
         let (some, others) = (Workers::start(2, "edge").unwrap(), Workers::start(1, "admin").unwrap());
         let mut numbers = BTreeSet::new();
         for worker in some.iter().chain(others.iter()) {
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn with_a_worker_for_each_core_each_keeps_to_its_own_and_otherwise_to_none() {
+    fn workers_are_pinned_only_if_each_has_a_core() {
         let all = allowed();
         let (own, more) = (
             Workers::start_on_cores(all.len(), "own").unwrap(),
@@ -319,11 +319,11 @@ mod tests {
         for worker in more.iter().chain(anywhere.iter()) {
             assert_eq!(cores_of(worker), [all.clone(), all.clone()]);
         }
-        assert_eq!(allowed(), all, "who starts them goes where it likes");
+        assert_eq!(allowed(), all, "the starting thread keeps its cores");
     }
 
     #[test]
-    fn a_panic_of_a_task_goes_on_where_its_workers_end() {
+    fn shutdown_resumes_a_panic_of_a_task() {
         for is_blocking in [false, true] {
             let (sound, broken) = (Workers::start(1, "sound").unwrap(), Workers::start(2, "broken").unwrap());
             let absurd = || -> () { panic!("absurd {}", 7) };
@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn no_worker_is_an_error() {
+    fn zero_workers_is_an_error() {
         assert!(matches!(Workers::start(0, "edge"), Err(WorkersError::None)));
     }
 
@@ -383,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn shutdown_drops_what_still_runs() {
+    fn shutdown_drops_running_tasks() {
         let workers = Workers::start(1, "edge").unwrap();
         let task = workers.get(0).spawn(std::future::pending::<()>());
         workers.shutdown();

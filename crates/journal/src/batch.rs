@@ -67,7 +67,7 @@ impl Batch {
         self.buffer.extend_from_slice(&time_ns.to_le_bytes());
         encode(&mut self.buffer);
         let body = start + RECORD_HEADER_BYTES;
-        assert!(self.buffer.len() >= body, "the encoder removed what it did not write");
+        assert!(self.buffer.len() >= body, "the encoder removed existing bytes");
         assert!(
             self.buffer.len() - self.start - HEADER_BYTES <= FRAME_BODY_BYTES_MAX,
             "a batch exceeds the largest frame"

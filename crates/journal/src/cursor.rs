@@ -229,7 +229,7 @@ impl Cursor {
         &self.window[entry.start..entry.end]
     }
 
-    /// Goes back, if necessary, to the nearest remembered position from which a forward walk reaches `seq`.
+    /// Goes back, if necessary, to the nearest remembered position whose forward walk reaches `seq`.
     pub fn rewind(&mut self, seq: u64) {
         if self.at.next_seq <= seq {
             return;

@@ -4,7 +4,7 @@ use std::fmt::Debug;
 use std::io;
 use std::sync::Arc;
 
-/// The mode in which a file is opened.
+/// The mode of opening a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     /// Reading only.
@@ -45,7 +45,7 @@ pub trait DiskFile: Debug + Send + Sync {
     fn length(&self) -> io::Result<u64>;
 
     /// Reserves space and makes the file at least `bytes` long. Bytes that were never written read as zeros. Fails with
-    /// `StorageFull` if there is no space. Later writes below `bytes` need no further space.
+    /// `StorageFull` if the disk is full. Later writes below `bytes` need no further space.
     fn allocate(&self, bytes: u64) -> io::Result<()>;
 
     /// Reads until the buffer is full or the file ends; returns how many bytes were read.

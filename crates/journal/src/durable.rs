@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn stopped_anywhere_and_begun_again_it_leaves_no_name_to_a_power_loss() {
+    fn interrupted_creation_that_is_repeated_is_durable() {
         // The existing directory, and three new ones.
         let steps = 1 + 3 * 2;
         for stop in 0..steps {
@@ -121,7 +121,7 @@ mod tests {
         }
         assert_eq!(loses_after(create_by, steps), None);
         let lost = (0..6).filter_map(|stop| loses_after(make_all_first, stop)).map(|names| names.len());
-        assert_eq!(lost.max(), Some(3), "what is made first and synced later is lost");
+        assert_eq!(lost.max(), Some(3), "directories that are synced too late are lost");
     }
 
     #[test]
@@ -147,11 +147,15 @@ mod tests {
         );
         steps.borrow_mut().clear();
         create_by(&root.join(PATH), &mut make, &mut sync).unwrap();
-        assert_eq!(*steps.borrow(), ["sync a/b/c"], "what is there may be all that a crash left");
+        assert_eq!(
+            *steps.borrow(),
+            ["sync a/b/c"],
+            "the existing directory may be the only one that survived a crash"
+        );
     }
 
     #[test]
-    fn only_the_owner_may_enter_what_is_made() {
+    fn only_the_owner_may_enter_a_new_directory() {
         use std::os::unix::fs::PermissionsExt as _;
         let directory = tempfile::tempdir().unwrap();
         let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
@@ -166,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_in_the_way_is_told_and_what_cannot_be_synced_is_an_error() {
+    fn existing_file_and_failed_sync_are_errors() {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("file");
         fs::write(&file, "mine").unwrap();
@@ -185,17 +189,17 @@ mod tests {
             create_by(&made, &mut |_: &Path| unreachable!("it is there"), &mut sync)
         };
         assert!(fails_with(ErrorKind::StorageFull).is_err());
-        assert!(fails_with(ErrorKind::PermissionDenied).is_ok(), "somebody else made it");
+        assert!(fails_with(ErrorKind::PermissionDenied).is_ok(), "another process created it");
         let new = directory.path().join("new");
         let denied = create_by(&new, &mut make, &mut |path: &Path| {
             let is_new = path == new;
             if is_new { Err(io::Error::from(ErrorKind::PermissionDenied)) } else { Ok(()) }
         });
-        assert!(denied.is_err(), "what was made just now must be durable");
+        assert!(denied.is_err(), "a new directory must be durable");
     }
 
     #[test]
-    fn only_another_process_that_was_faster_is_no_error() {
+    fn directory_of_a_faster_process_is_not_an_error() {
         let root = tempfile::tempdir().unwrap();
         let fails_with = |error: ErrorKind, is_there: bool| {
             let (path, steps) = (root.path().join(format!("{error} {is_there}")), Cell::new(0));

@@ -10,7 +10,7 @@ pub enum JournalError {
     /// The operating system reported an error. A writer that met it is poisoned.
     #[error("cannot {operation} {file}: {source}")]
     Io {
-        /// What was attempted: `read`, `write`, `sync` and so on.
+        /// The attempted operation: `read`, `write`, `sync` and so on.
         operation: &'static str,
         /// The file, relative to the data directory.
         file: String,
@@ -75,7 +75,7 @@ pub enum Damage {
         found: u64,
     },
     /// The data at the position of a frame header is not a frame header.
-    #[error("there is no valid frame header")]
+    #[error("the frame header is not valid")]
     FrameHeader,
     /// The content of a frame or a snapshot does not match its checksum.
     #[error("the checksum does not match")]

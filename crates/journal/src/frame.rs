@@ -28,7 +28,6 @@ const CACHED_BYTES: usize = 24 * 1024;
 const _: () = assert!(CACHED_BYTES.is_multiple_of(SECTOR_BYTES));
 const MASK_STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// The header of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FrameHeader {
     pub record_count: u32,
@@ -208,7 +207,7 @@ pub(crate) fn u64_at(bytes: &[u8], at: usize) -> u64 {
 mod tests {
     use super::*;
 
-    /// Blocks only affect speed: checksum and mask are those of the whole body.
+    /// Blocks only affect speed: checksum and mask apply to the whole body.
     #[test]
     fn a_body_of_many_blocks_is_masked_and_summed_as_one() {
         for sectors in [1, CACHED_BYTES / SECTOR_BYTES, 2 * CACHED_BYTES / SECTOR_BYTES + 3] {

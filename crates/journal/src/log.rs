@@ -1,4 +1,4 @@
-//! The interface between the engine and its journal: an ordered log of records to which one node at a time may append.
+//! The interface between the engine and its journal: an ordered log of records. One node at a time may append to it.
 //!
 //! [`EmbeddedLog`] is the journal of a data directory. A replicated log can implement the same traits. Such a log
 //! decides at each [`Appender::append`] and [`Appender::confirm`] whether the node may append.
@@ -60,7 +60,7 @@ pub struct Claimed {
 /// while another thread decides the next batch.
 pub trait Appender: Send {
     /// Appends a batch. When this returns `Ok`, the whole batch is durable and in the log at its sequence numbers. The
-    /// error contract is that of [`Writer::append`]. After [`JournalError::Superseded`] nothing of the batch is valid.
+    /// errors are as for [`Writer::append`]. After [`JournalError::Superseded`] nothing of the batch is valid.
     fn append(&mut self, batch: &mut Batch) -> Result<Appended, JournalError>;
 
     /// Confirms that this appender still has the right to append, after everything that was decided before the call. A

@@ -111,7 +111,7 @@ impl Reader {
         result
     }
 
-    /// A cursor from which a forward walk reaches `seq`. Returns `None` if the journal is empty and `seq` is its first
+    /// A cursor whose forward walk reaches `seq`. Returns `None` if the journal is empty and `seq` is its first
     /// record.
     fn cursor_towards(&mut self, seq: u64) -> Result<Option<Cursor>, JournalError> {
         if let Some(mut cursor) = self.cursor.take().filter(|cursor| seq >= cursor.header.first_seq) {
@@ -167,7 +167,7 @@ impl Reader {
     }
 
     /// Moves into the segment that continues this one, which proves that no record is missing between them. Returns
-    /// false if there is no further segment.
+    /// false after the last segment.
     fn enter_next(&self, cursor: &mut Cursor, to_end: bool) -> Result<bool, JournalError> {
         let first_seq = cursor.next_seq();
         if first_seq == cursor.header.first_seq {

@@ -1,4 +1,4 @@
-//! Lists segments, and deletes segments that are no longer needed. The caller decides which ones those are.
+//! Lists segments, and deletes old ones. The caller decides which segments are still needed.
 
 use crate::disk::{Access, Disk};
 use crate::error::JournalError;

@@ -16,7 +16,6 @@ const MAGIC: &[u8; 8] = b"UPESISEG";
 const VERSION: u32 = 1;
 const CRC_AT: usize = SECTOR_BYTES - 4;
 
-/// The header of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SegmentHeader {
     /// The journal's identity, the same in all its segments.

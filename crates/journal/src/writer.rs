@@ -89,7 +89,7 @@ pub enum Maintenance {
     Idle,
     /// A step was done. More steps may follow when the journal has grown.
     Advanced,
-    /// There is no space for the next segment. Appends work until the current segment is full.
+    /// The disk has no space for the next segment. Appends work until the current segment is full.
     DiskFull,
 }
 
@@ -230,7 +230,7 @@ impl Writer {
     /// Reserves space for a frame of up to `body_bytes` of records. A full disk is then detected before anything is
     /// decided, rather than at [`append`](Self::append).
     ///
-    /// Returns [`JournalError::DiskFull`] while there is no space. Any other error poisons the writer.
+    /// Returns [`JournalError::DiskFull`] while the disk is full. Any other error poisons the writer.
     pub fn reserve(&mut self, body_bytes: u64) -> Result<(), JournalError> {
         if self.poisoned {
             return Err(JournalError::Poisoned);

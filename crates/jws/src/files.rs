@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn line_ends_marks_and_labels_of_any_kind_are_accepted() {
+    fn line_ends_byte_order_marks_and_pem_labels_are_accepted() {
         let pem = "-----BEGIN PUBLIC KEY-----\nAQID\n-----END PUBLIC KEY-----\n";
         let utf16: Vec<u8> = pem.encode_utf16().flat_map(u16::to_le_bytes).collect();
         for written in [

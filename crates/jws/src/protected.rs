@@ -58,7 +58,7 @@ impl<'de> Deserialize<'de> for Protected {
                 let mut members = BTreeMap::new();
                 while let Some((name, value)) = map.next_entry::<String, String>()? {
                     if members.insert(name.to_ascii_lowercase(), value).is_some() {
-                        return Err(A::Error::custom("a member is there twice"));
+                        return Err(A::Error::custom("a member occurs twice"));
                     }
                 }
                 Ok(Protected(members))

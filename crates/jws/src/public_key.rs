@@ -63,7 +63,7 @@ impl PublicKey {
     }
 
     fn of(spki: &SubjectPublicKeyInfo<'_>) -> Result<Self, String> {
-        let unusable = |_| "has a key that the library refuses".to_owned();
+        let unusable = |_| "has a key that the library rejects".to_owned();
         let (family, der) = match spki.parsed().map_err(|_| "has a key that cannot be read")? {
             Parsed::RSA(key) => {
                 let bits = significant_bits(key.modulus);

@@ -42,7 +42,7 @@ pub(crate) enum Validity {
     /// The key is not valid yet.
     Early,
     Valid,
-    /// The key is no longer valid.
+    /// The key has expired.
     Over,
 }
 

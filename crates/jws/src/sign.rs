@@ -40,7 +40,7 @@ pub struct Message<'a> {
     pub date: Option<&'a str>,
 }
 
-/// In the order in which DFSPs' adapters write it.
+/// The protected header, in the order of DFSPs' adapters.
 #[derive(Serialize)]
 struct Protected<'a> {
     alg: &'static str,

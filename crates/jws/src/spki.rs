@@ -1,4 +1,4 @@
-//! The canonical encoding in which a public key is stored and identified: an X.509 `SubjectPublicKeyInfo` in DER.
+//! The canonical encoding of a public key for storage and comparison: an X.509 `SubjectPublicKeyInfo` in DER.
 
 /// The algorithm identifier of RSA keys, with its empty parameters.
 pub(crate) const RSA: &[u8] =

@@ -86,7 +86,7 @@ fn of_pem(text: &str) -> Result<(PublicKey, Option<(i64, i64)>), String> {
     }
 }
 
-const PRIVATE: &str = "is a private key, which must stay with its owner: make a new one";
+const PRIVATE: &str = "is a private key, which must stay with its owner: create a new one";
 
 /// The relevant members of RFC 7517 and RFC 7518. Others, such as `kid` and `alg`, are ignored, because the key
 /// decides.
@@ -107,7 +107,7 @@ struct Jwk {
 }
 
 fn of_jwk(text: &str) -> Result<PublicKey, String> {
-    let jwk: Jwk = serde_json::from_str(text).map_err(|_| "is no JSON Web Key".to_owned())?;
+    let jwk: Jwk = serde_json::from_str(text).map_err(|_| "is not a JSON Web Key".to_owned())?;
     if jwk.d.is_some() || jwk.k.is_some() {
         return Err(PRIVATE.to_owned());
     }
@@ -116,7 +116,7 @@ fn of_jwk(text: &str) -> Result<PublicKey, String> {
     }
     let member = |name: &str, text: Option<&String>| {
         let bytes = text.and_then(|text| decode(text));
-        bytes.ok_or_else(|| format!("is a JSON Web Key without a sound \"{name}\""))
+        bytes.ok_or_else(|| format!("is a JSON Web Key without a valid \"{name}\""))
     };
     match (jwk.kty.as_str(), jwk.crv.as_deref()) {
         ("RSA", None) => {

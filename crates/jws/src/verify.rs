@@ -1,4 +1,4 @@
-//! Verifies that a request is the one that its sender signed.
+//! Verifies the signature of a request.
 
 use http::{HeaderMap, Method, Uri};
 use upesi_types::Timestamp;
@@ -11,7 +11,7 @@ use crate::ring::{KeyRing, Validity};
 
 /// Maximum age in seconds of a date that must be recent.
 const AGE_MAX_S: i64 = 300;
-/// Maximum time in seconds by which such a date may be in the future, because clocks differ.
+/// Such a date may be this many seconds in the future, because clocks differ.
 const AHEAD_MAX_S: i64 = 60;
 
 /// A request as received.
@@ -21,7 +21,7 @@ pub struct Request<'a> {
     pub method: &'a Method,
     /// Its target in the request line.
     pub uri: &'a Uri,
-    /// Its headers.
+    /// The request's headers.
     pub headers: &'a HeaderMap,
     /// The exact bytes of its body.
     pub body: &'a [u8],
@@ -44,14 +44,14 @@ pub enum Freshness {
 /// Reason why a request is not as its sender signed it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
-    /// It has no signature.
+    /// The request has no signature.
     #[error("FSPIOP-Signature is missing")]
     Missing,
     /// The header is malformed.
     #[error("{0}")]
     Malformed(String),
     /// The algorithm is not accepted, or not for the sender's key.
-    #[error("the algorithm of the signature is not one of the sender's key")]
+    #[error("the algorithm of the signature does not fit the sender's key")]
     Algorithm,
     /// The hub has no key of the sender.
     #[error("no key of the sender is known")]
@@ -66,7 +66,7 @@ pub enum Fault {
     #[error("the certificate of the sender's key is not valid yet")]
     NotYetValid,
     /// The protected header and the message differ.
-    #[error("{0} of the protected header is not that of the message")]
+    #[error("{0} of the protected header differs from the message")]
     Differs(String),
     /// The protected header lacks data that must be signed.
     #[error("{0} is not in the protected header")]

@@ -170,7 +170,7 @@ fn p256(directory: &Path) -> (PrivateKey, String) {
 }
 
 #[test]
-fn a_signature_made_elsewhere_is_verified() {
+fn signature_of_another_implementation_is_verified() {
     let keys = Keys::with(&[("greenbank.pem", RFC_KEY), ("README.txt", "of the scheme")]).ring();
     assert_eq!(keys.len(), 1);
     assert_eq!(Message::worked().verify(&keys), Ok(()));
@@ -182,7 +182,7 @@ fn a_signature_made_elsewhere_is_verified() {
 type Change = fn(&mut Message);
 
 #[test]
-fn every_part_of_a_message_counts() {
+fn signature_covers_every_part_of_the_message() {
     let keys = Keys::with(&[("greenbank.pem", RFC_KEY), ("redbank.pem", RFC_KEY)]).ring();
     let differs = |name: &str| Fault::Differs(name.to_owned());
     let cases: [(&str, Change, Fault); 11] = [
@@ -232,7 +232,7 @@ fn protected(alg: &str, more: &str) -> String {
 }
 
 #[test]
-fn algorithms_that_are_not_the_keys_are_refused() {
+fn algorithm_that_does_not_fit_the_key_is_rejected() {
     let directory = TempDir::new().unwrap();
     let keys = Keys::with(&[("greenbank.pem", &p256(directory.path()).1)]).ring();
     assert_eq!(Message::worked().verify(&keys), Err(Fault::Algorithm), "RS256 by a P-256 key");
@@ -254,7 +254,7 @@ fn algorithms_that_are_not_the_keys_are_refused() {
 }
 
 #[test]
-fn a_header_that_is_not_well_formed_is_refused() {
+fn malformed_signature_header_is_rejected() {
     let keys = Keys::with(&[("greenbank.pem", RFC_KEY)]).ring();
     let is_malformed = |message: &Message, what: &str| {
         let judged = message.verify(&keys);
@@ -299,7 +299,7 @@ fn a_header_that_is_not_well_formed_is_refused() {
 }
 
 #[test]
-fn what_must_be_signed_is() {
+fn unsigned_required_header_is_rejected() {
     let keys = Keys::with(&[("greenbank.pem", RFC_KEY)]).ring();
     for (title, part) in [
         ("FSPIOP-URI", format!(r#""FSPIOP-URI":"{URI}","#)),
@@ -314,7 +314,7 @@ fn what_must_be_signed_is() {
 }
 
 #[test]
-fn what_is_signed_here_is_verified_here() {
+fn own_signatures_are_verified() {
     let directory = TempDir::new().unwrap();
     for (key, public) in [rsa(directory.path(), "rsa.key"), p256(directory.path())] {
         let keys = Keys::with(&[("greenbank.pem", &public)]).ring();
@@ -348,7 +348,7 @@ fn what_is_signed_here_is_verified_here() {
 }
 
 #[test]
-fn keys_overlap_while_a_participant_changes_its_own() {
+fn old_and_new_key_are_both_valid_during_a_change() {
     let directory = TempDir::new().unwrap();
     let [old, new, next, other] = ["old", "new", "next", "other"].map(|name| rsa(directory.path(), name));
     let keys = Keys::with(&[("greenbank.pem", &format!("{}{}{}", old.1, new.1, next.1))]).ring();
@@ -366,7 +366,7 @@ fn keys_overlap_while_a_participant_changes_its_own() {
 }
 
 #[test]
-fn a_date_that_must_be_recent_is() {
+fn old_date_is_rejected_if_it_must_be_recent() {
     let directory = TempDir::new().unwrap();
     let (key, public) = rsa(directory.path(), "rsa.key");
     let keys = Keys::with(&[("greenbank.pem", &public)]).ring();
@@ -400,7 +400,7 @@ fn certificate(directory: &Path, name: &str, usage: KeyUsagePurpose) -> String {
 }
 
 #[test]
-fn a_key_in_a_certificate_counts_while_that_is_valid_and_lets_it_sign() {
+fn key_in_a_certificate_is_valid_as_long_as_the_certificate() {
     let directory = TempDir::new().unwrap();
     let (key, _) = rsa(directory.path(), "rsa.key");
     let signing = certificate(directory.path(), "rsa.key", KeyUsagePurpose::DigitalSignature);
@@ -435,7 +435,7 @@ fn a_key_in_a_certificate_counts_while_that_is_valid_and_lets_it_sign() {
 }
 
 #[test]
-fn a_directory_with_a_key_that_cannot_be_used_is_refused() {
+fn directory_with_an_unusable_key_is_rejected() {
     let directory = TempDir::new().unwrap();
     let (_, elliptic) = p256(directory.path());
     let private = fs::read_to_string(directory.path().join("p256.key")).unwrap();
@@ -460,7 +460,7 @@ fn a_directory_with_a_key_that_cannot_be_used_is_refused() {
 }
 
 #[test]
-fn a_private_key_that_others_may_read_is_refused_and_none_is_printed() {
+fn readable_private_key_is_rejected_and_never_printed() {
     let directory = TempDir::new().unwrap();
     let (key, _) = rsa(directory.path(), "rsa.key");
     assert_eq!(format!("{key:?}"), "PrivateKey(Rs256)");
@@ -475,7 +475,7 @@ fn a_private_key_that_others_may_read_is_refused_and_none_is_printed() {
 }
 
 #[test]
-fn an_unusable_file_is_an_outage_of_its_participant_only() {
+fn unusable_key_file_affects_only_its_participant() {
     let files = [("greenbank.pem", RFC_KEY), ("bluebank.pem", "nonsense"), ("red.pem", SHORT_KEY)];
     let keys = Keys::with(&files);
     let mut ring = keys.ring();
@@ -501,7 +501,7 @@ fn an_unusable_file_is_an_outage_of_its_participant_only() {
 }
 
 #[test]
-fn keys_by_pkcs1_and_behind_a_byte_order_mark_are_read() {
+fn pkcs1_keys_and_byte_order_marks_are_accepted() {
     let spki =
         STANDARD.decode(RFC_KEY.lines().filter(|line| !line.contains('-')).collect::<String>()).unwrap();
     // The same key without its algorithm, as written by `openssl rsa -RSAPublicKey_out`.
@@ -522,7 +522,7 @@ fn keys_by_pkcs1_and_behind_a_byte_order_mark_are_read() {
 }
 
 #[test]
-fn a_uri_may_be_signed_before_it_is_percent_encoded() {
+fn uri_may_be_signed_without_percent_encoding() {
     let directory = TempDir::new().unwrap();
     let (key, public) = rsa(directory.path(), "rsa.key");
     let keys = Keys::with(&[("greenbank.pem", &public)]).ring();
@@ -558,7 +558,7 @@ fn a_uri_may_be_signed_before_it_is_percent_encoded() {
 }
 
 #[test]
-fn a_date_that_is_not_protected_counts_if_the_hub_accepts_it() {
+fn unprotected_date_is_accepted_if_configured() {
     let directory = TempDir::new().unwrap();
     let (key, public) = rsa(directory.path(), "rsa.key");
     let keys = Keys::with(&[("greenbank.pem", &public)]).ring();
@@ -583,7 +583,7 @@ fn a_date_that_is_not_protected_counts_if_the_hub_accepts_it() {
 }
 
 #[test]
-fn a_text_that_is_no_signature_object_makes_no_message_signed() {
+fn invalid_signature_header_does_not_count_as_signed() {
     for (value, expected) in [
         ("unsigned", false),
         ("", false),

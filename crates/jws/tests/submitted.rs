@@ -29,7 +29,7 @@ fn read(text: &str) -> SubmittedKey {
 }
 
 #[test]
-fn a_key_is_the_same_in_every_form() {
+fn same_key_in_every_encoding_is_equal() {
     let key = read(RSA);
     assert_eq!(key, read(RFC_KEY));
     assert_eq!(key, read(&RFC_KEY.replace('\n', "\\r\\n")));
@@ -50,7 +50,7 @@ fn sha256(bytes: &[u8]) -> [u8; 32] {
 }
 
 #[test]
-fn a_certificate_gives_its_key_its_validity_and_must_let_it_sign() {
+fn certificate_limits_its_keys_validity_and_must_allow_signing() {
     let pair = KeyPair::generate(KeySize::Rsa2048).unwrap();
     let private = AsDer::<Pkcs8V1Der<'_>>::as_der(&pair).unwrap();
     let public = AsDer::<PublicKeyX509Der<'_>>::as_der(pair.public_key()).unwrap();
@@ -70,8 +70,8 @@ fn a_certificate_gives_its_key_its_validity_and_must_let_it_sign() {
 }
 
 #[test]
-fn what_is_no_key_for_signatures_is_refused() {
-    let private = "is a private key, which must stay with its owner: make a new one";
+fn unsuitable_keys_are_rejected() {
+    let private = "is a private key, which must stay with its owner: create a new one";
     let one = "must be one key: PEM (BEGIN PUBLIC KEY or BEGIN CERTIFICATE) or a JSON Web Key";
     let with = |member: &str| RSA.replace("\"kid\"", &format!("{member},\"kid\""));
     let short = r#"{"kty":"RSA","e":"AQAB","n":"oT7vb-eMiCGlj6ooi1g7bccDCipOjPjTWije-iGHt2wmARoWM64LX8lKf4aPa5aBztvJPIUUSQ61v-xrAfOiXfVMP2dAHaxphVHBr-q30JW49N_D9Xg7KgzZ-CXnU3rJAheesC6oSyElfBWGCvcMjPIb8Tt4y-ru4KKRurMpf_M"}"#;
@@ -84,20 +84,20 @@ fn what_is_no_key_for_signatures_is_refused() {
         (&format!("{RFC_KEY}{}", pem("RSA PRIVATE KEY", b"x")), private.to_owned()),
         (&with("\"d\":\"AQAB\""), private.to_owned()),
         (r#"{"kty":"oct","k":"AQAB"}"#, private.to_owned()),
-        ("{}", "is no JSON Web Key".to_owned()),
-        (&format!("{RSA}x"), "is no JSON Web Key".to_owned()),
+        ("{}", "is not a JSON Web Key".to_owned()),
+        (&format!("{RSA}x"), "is not a JSON Web Key".to_owned()),
         (&RSA.replace("\"sig\"", "\"enc\""), "is a JSON Web Key whose use is not sig".to_owned()),
-        (&RSA.replace("\"n\"", "\"m\""), "is a JSON Web Key without a sound \"n\"".to_owned()),
-        (&RSA.replace("XpoQ", "XpoQ="), "is a JSON Web Key without a sound \"n\"".to_owned()),
+        (&RSA.replace("\"n\"", "\"m\""), "is a JSON Web Key without a valid \"n\"".to_owned()),
+        (&RSA.replace("XpoQ", "XpoQ="), "is a JSON Web Key without a valid \"n\"".to_owned()),
         (&RSA.replace("\"RSA\"", "\"OKP\""), "has a key that is neither RSA nor P-256".to_owned()),
         (&P256.replace("P-256", "P-384"), "has a key that is neither RSA nor P-256".to_owned()),
         (
             &P256.replace("f83OJ", "AA"),
             "is a JSON Web Key whose \"x\" and \"y\" do not have 32 bytes".to_owned(),
         ),
-        (&P256.replace("f83OJ", "g83OJ"), "has a key that the library refuses".to_owned()),
+        (&P256.replace("f83OJ", "g83OJ"), "has a key that the library rejects".to_owned()),
         (short, "has an RSA key of 1024 bits; 2048 to 8192 are needed".to_owned()),
-        (&RSA.replace("AQAB", "AQ"), "has a key that the library refuses".to_owned()),
+        (&RSA.replace("AQAB", "AQ"), "has a key that the library rejects".to_owned()),
         (&"x".repeat(16 * 1024 + 1), "is longer than 16384 bytes".to_owned()),
     ] {
         assert_eq!(SubmittedKey::read(text, true).err(), Some(expected), "{text:.80}");
@@ -113,7 +113,7 @@ fn counted(ring: &KeyRing) -> Vec<(String, [u8; 32])> {
 }
 
 #[test]
-fn keys_in_files_give_way_to_those_that_are_kept_elsewhere() {
+fn registered_keys_take_precedence_over_files() {
     let directory = TempDir::new().unwrap();
     for name in ["greenbank", "bluewallet"] {
         fs::write(directory.path().join(format!("{name}.pem")), RFC_KEY).unwrap();

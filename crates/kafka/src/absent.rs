@@ -11,7 +11,7 @@ use upesi_replication::{Copied, Event, Partition};
 
 use crate::plain::{Deletion, Replicas, Security, Standing, Told};
 
-/// Why there is no client.
+/// The reason why no client can be created.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
     /// The build does not include the client.

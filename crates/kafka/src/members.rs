@@ -184,7 +184,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_node_that_is_away_for_longer_than_entries_are_kept_holds_them() {
+    fn entries_for_an_absent_node_are_retained_and_the_node_is_reported() {
         let hour = Duration::from_secs(3_600);
         for (needed, kept, keep, expected) in [
             (70, 50, hour, (50, None)),

@@ -12,8 +12,8 @@ use crate::settings::Context;
 /// Time limit for sending the consumer's last commit to the brokers.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// It is closed in a separate thread. librdkafka waits without limit for the answer to a commit
-/// (confluentinc/librdkafka#3740). Then a node could neither stop nor use renewed certificates.
+/// A consumer that is closed in a separate thread. librdkafka waits without limit for the answer to a commit
+/// (confluentinc/librdkafka#3740). Otherwise a node could neither stop nor use renewed certificates in that time.
 pub(crate) struct Reader(Option<BaseConsumer<Context>>);
 
 impl Reader {
@@ -26,7 +26,7 @@ impl Deref for Reader {
     type Target = BaseConsumer<Context>;
 
     fn deref(&self) -> &Self::Target {
-        self.0.as_ref().expect("it is taken when it is dropped")
+        self.0.as_ref().expect("the consumer is taken on drop")
     }
 }
 

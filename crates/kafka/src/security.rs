@@ -107,7 +107,7 @@ mod tests {
     use crate::plain::Sasl;
 
     #[test]
-    fn a_password_is_one_line_that_nobody_else_reads() {
+    fn password_is_one_line_in_a_private_file() {
         let directory = tempfile::tempdir().expect("a directory");
         let file = directory.path().join("password");
         let read = |content: &[u8], mode| {
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_set_says_how_brokers_are_reached() {
+    fn settings_determine_the_security_protocol() {
         let directory = tempfile::tempdir().expect("a directory");
         let file = directory.path().join("password");
         fs::write(&file, "canary").expect("room");

@@ -10,7 +10,7 @@ use rdkafka::error::KafkaError;
 use crate::plain::Security;
 use crate::security::SecurityError;
 
-/// The log is one partition: its order is that of the ledger.
+/// The log is one partition. Its order is the order of the ledger.
 pub(crate) const PARTITION: i32 = 0;
 
 /// Settings of the connection to the brokers.
@@ -61,7 +61,7 @@ fn is_refusal(message: &str) -> bool {
     ["SSL", "SASL", "uthentication", "security.protocol"].iter().any(|word| message.contains(word))
 }
 
-/// Why there is no client.
+/// The reason why no client can be created.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
     /// librdkafka rejects a setting.

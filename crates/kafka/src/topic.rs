@@ -19,7 +19,7 @@ use crate::settings::{Context, KafkaSettings};
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// Time limit for learning the reason of a failed connection.
 const DIAGNOSIS: Duration = Duration::from_secs(3);
-/// Time in which a broker learns of a topic that another one just created, or of all topics after its own start.
+/// Time until a broker knows a topic that another one just created, or all topics after its own start.
 const LEARNS_WITHIN: Duration = Duration::from_secs(5);
 const ASK_EVERY: Duration = Duration::from_millis(100);
 
@@ -40,7 +40,9 @@ pub enum TopicError {
     #[error(transparent)]
     Security(#[from] SecurityError),
     /// The topic does not exist.
-    #[error("there is no topic {0}: create it with `upesi cluster create-topic`, or check `cluster.topic`")]
+    #[error(
+        "the topic {0} does not exist: create it with `upesi cluster create-topic`, or check `cluster.topic`"
+    )]
     Missing(String),
     /// The brokers do not return the topic's settings. The binding of librdkafka drops the broker's reason.
     #[error(
@@ -133,7 +135,7 @@ pub fn check_topic(settings: &KafkaSettings, replicas: Replicas) -> Result<(), T
     for (key, value) in wanted(replicas) {
         let told = told.iter().find(|entry| entry.name == key).and_then(|entry| entry.value.as_deref());
         if !is_as_wanted(key, &value, told.unwrap_or_default()) {
-            wrong.push(format!("{key} is {} instead of {value}", told.unwrap_or("not told")));
+            wrong.push(format!("{key} is {} instead of {value}", told.unwrap_or("unknown")));
         }
     }
     if wrong.is_empty() { Ok(()) } else { Err(TopicError::Unfit { topic: settings.topic.clone(), wrong }) }
@@ -244,7 +246,7 @@ mod tests {
     use super::{TopicError, is_as_wanted, once_known};
 
     #[test]
-    fn a_broker_that_learns_of_the_topic_is_asked_again() {
+    fn broker_that_does_not_know_the_topic_yet_is_queried_again() {
         let topic = || "upesi-journal".to_owned();
         let asked = Cell::new(0);
         let ask = || {
@@ -261,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn larger_is_as_good_where_it_is_safe() {
+    fn larger_values_are_accepted_if_they_are_safe() {
         for (key, wanted, told, fits) in [
             ("min.insync.replicas", "2", "2", true),
             ("min.insync.replicas", "2", "3", true),

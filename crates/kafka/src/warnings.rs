@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn warnings_are_said_now_and_then_each_by_itself() {
+    fn warnings_are_limited_by_subject() {
         let (warnings, start) = (Warnings::default(), Instant::now());
         let down = Warning::Failure(Some(RDKafkaErrorCode::AllBrokersDown));
         let refused = Warning::Failure(Some(RDKafkaErrorCode::Authentication));
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_operator_must_permit_is_a_denial() {
+    fn missing_permissions_are_denials() {
         for (code, is_one) in [
             (RDKafkaErrorCode::TopicAuthorizationFailed, true),
             (RDKafkaErrorCode::ClusterAuthorizationFailed, true),

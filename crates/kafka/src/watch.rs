@@ -1,7 +1,7 @@
 //! Detects stalled clients: the brokers answer, but nothing is read or acknowledged.
 //!
 //! After the partition's leader has changed twice, librdkafka may contact a broker that is not the leader, without
-//! reporting the errors (confluentinc/librdkafka#5593). A leading node writes several times a second, so silence is
+//! reporting the errors (confluentinc/librdkafka#5593). A leader writes several times a second, so silence is
 //! suspicious.
 
 use std::time::{Duration, Instant};
@@ -90,7 +90,7 @@ mod tests {
         Failed,
         /// A look is not due.
         NotDue,
-        /// It is due, and finds this; whether consumer and producer are stuck.
+        /// A look is due and finds this end; whether consumer and producer are stalled.
         Look(Option<u64>, bool, bool),
     }
     use Step::{Acknowledged, Failed, Look, NotDue, Read};
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_stuck() {
+    fn stalled_clients_are_detected() {
         walk("entries come", Some(5), &[(1_900, Read), (2_100, NotDue), (3_800, Read), (4_000, NotDue)]);
         walk(
             "nothing to read",
@@ -171,7 +171,7 @@ mod tests {
             ],
         );
         walk("one was acknowledged", None, &[(3_000, Failed), (4_000, Acknowledged), (9_000, NotDue)]);
-        walk("nobody reads", None, &[(9_000, NotDue)]);
+        walk("no consumer reads", None, &[(9_000, NotDue)]);
         walk(
             "nothing is taken while the brokers are away",
             None,

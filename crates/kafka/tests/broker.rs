@@ -133,7 +133,7 @@ fn nodes_on_a_real_broker_agree() {
     create_topic(&settings, Replicas::TRIAL).expect("a topic");
     check_topic(&settings, Replicas::TRIAL).expect("a topic as it must be");
     let [first, second] = [0, 1].map(|number| Node::new(directory.path(), &settings, number));
-    let log = first.stand_by().expect("it leads: nobody else is there");
+    let log = first.stand_by().expect("it becomes leader, because it is the only node");
     let mut store = log.store().expect("not claimed").appender;
     let mut leader = claim(&log);
     // Small ones, and as large as with a body of 5 MiB.
@@ -159,9 +159,9 @@ fn nodes_on_a_real_broker_agree() {
     });
     let mut successor = claim(&successor);
     successor.append(&mut batch(505, 2, 20)).expect("appended");
-    let error = leader.append(&mut batch(505, 7, 20)).expect_err("it leads no more");
+    let error = leader.append(&mut batch(505, 7, 20)).expect_err("it is no longer the leader");
     assert!(matches!(&error, JournalError::Superseded { by } if by == "node-1"), "{error}");
-    let error = store.append(&mut batch(4, 1, 20)).expect_err("it leads no more");
+    let error = store.append(&mut batch(4, 1, 20)).expect_err("it is no longer the leader");
     assert!(matches!(&error, JournalError::Superseded { by } if by == "node-1"), "{error}");
     drop((leader, store));
     // The former leader follows, with its own copy.
@@ -178,12 +178,12 @@ fn nodes_on_a_real_broker_agree() {
     });
     assert_eq!(first.records().map(|records| records.len()), [506, 3]);
     assert!(first.records() == second.records(), "the copies differ");
-    entries_leave_that_nobody_needs(Members::new(settings, CLUSTER));
-    topics_that_are_no_logs(&broker);
+    entries_that_no_node_needs_are_deleted(Members::new(settings, CLUSTER));
+    unsuitable_topics_are_rejected(&broker);
 }
 
 /// Reports reach the brokers with some delay.
-fn entries_leave_that_nobody_needs(mut members: Members) {
+fn entries_that_no_node_needs_are_deleted(mut members: Members) {
     let deadline = Instant::now() + LIMIT;
     let needs = loop {
         let needs = members.needs().expect("the brokers answer");
@@ -209,7 +209,7 @@ fn entries_leave_that_nobody_needs(mut members: Members) {
     assert_eq!(members.needs().expect("the brokers answer").into_keys().collect::<Vec<_>>(), [0]);
 }
 
-fn topics_that_are_no_logs(broker: &Broker) {
+fn unsuitable_topics_are_rejected(broker: &Broker) {
     let missing = check_topic(&topic(broker, "nowhere"), Replicas::TRIAL);
     assert!(matches!(&missing, Err(TopicError::Missing(topic)) if topic == "nowhere"), "{missing:?}");
     let admin: AdminClient<DefaultClientContext> =

@@ -86,7 +86,7 @@ pub trait Key: fmt::Debug + Send + Sync {
 
 /// Whether a key's own public key verifies its signatures.
 pub(crate) fn signs(key: &dyn Key) -> bool {
-    const TRIAL: &[u8] = b"a message of nobody, signed to try a key";
+    const TRIAL: &[u8] = b"a trial message, signed to check a key";
     let (scheme, algorithm): (_, &'static dyn VerificationAlgorithm) = match key.kind() {
         Kind::Rsa => (Scheme::Pkcs1(Hash::Sha256), &RSA_PKCS1_2048_8192_SHA256),
         Kind::P256 => (Scheme::P256, &ECDSA_P256_SHA256_FIXED),
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_counts_once_its_public_key_has_verified_it() {
+    fn key_is_usable_after_a_verified_trial_signature() {
         let [own, other] = [0, 1].map(|_| EcdsaKeyPair::generate(&ECDSA_P256_SHA256_FIXED_SIGNING).unwrap());
         let public = |pair: &EcdsaKeyPair| pair.public_key().as_ref().to_vec();
         let (true_one, false_one) = (public(&own), public(&other));

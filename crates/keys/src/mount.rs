@@ -48,7 +48,7 @@ mod tests {
     use super::*;
     use std::os::unix::fs::symlink;
 
-    /// Puts a version of a secret in force as a mount does: a directory, then one link over another.
+    /// Activates a version of a secret like a mount: creates a directory, then replaces a link.
     fn swap(mount: &Path, version: &str) {
         fs::create_dir(mount.join(version)).unwrap();
         for name in ["tls.crt", "tls.key"] {
@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn files_of_a_mount_are_of_one_version() {
+    fn files_of_a_mount_have_the_same_version() {
         let directory = tempfile::TempDir::new().unwrap();
         let mount = directory.path();
         swap(mount, "..first");
@@ -71,7 +71,11 @@ mod tests {
         let mut pinned = Mount::default();
         assert_eq!(read(pinned.pin(&mount.join("tls.crt"))), "..first");
         swap(mount, "..second");
-        assert_eq!(read(pinned.pin(&mount.join("tls.key"))), "..first", "not that of another certificate");
+        assert_eq!(
+            read(pinned.pin(&mount.join("tls.key"))),
+            "..first",
+            "the key does not belong to another certificate"
+        );
         assert!(pinned.has_changed());
         let mut pinned = Mount::default();
         assert_eq!(read(pinned.pin(&mount.join("tls.key"))), "..second");

@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn marks_are_taken_off_and_texts_are_utf8() {
+    fn byte_order_marks_are_removed_and_other_encodings_rejected() {
         let utf16 = |unit: fn(u16) -> [u8; 2]| "BEGIN\n".encode_utf16().flat_map(unit).collect::<Vec<_>>();
         let (little, big) = (utf16(u16::to_le_bytes), utf16(u16::to_be_bytes));
         for (mark, text, expected) in [

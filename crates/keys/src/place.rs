@@ -134,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn places_are_paths_or_uris_of_keys() {
+    fn key_location_is_a_path_or_a_pkcs11_uri() {
         for (text, token, object, id) in [
             ("pkcs11:token=hub;object=signing", "hub", Some("signing"), None),
             ("pkcs11:object=a%20b;token=my%20hub", "my hub", Some("a b"), None),

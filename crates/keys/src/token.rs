@@ -100,7 +100,6 @@ impl fmt::Debug for Tokens {
     }
 }
 
-/// A key in a token.
 pub(crate) struct TokenKey {
     pool: Arc<Pool>,
     name: TokenKeyName,

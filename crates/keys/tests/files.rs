@@ -14,7 +14,7 @@ fn open(path: &Path) -> Result<Kind, String> {
 }
 
 #[test]
-fn keys_in_files_are_opened_and_unusable_ones_named() {
+fn key_files_are_opened_and_unusable_ones_reported() {
     let directory = TempDir::new().unwrap();
     let make = |name: &str, kind| SigningKey::make(directory.path(), name, kind).unwrap();
     let (rsa, p256) = (make("rsa", KeyKind::Rsa2048), make("p256", KeyKind::P256));

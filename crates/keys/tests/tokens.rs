@@ -49,8 +49,8 @@ fn check_schemes(key: &dyn Key) {
 }
 
 #[test]
-fn keys_in_tokens_sign_as_those_in_files() {
-    let Some(hsm) = SoftHsm::of_test("keys_in_tokens_sign_as_those_in_files") else { return };
+fn token_keys_sign_like_file_keys() {
+    let Some(hsm) = SoftHsm::of_test("token_keys_sign_like_file_keys") else { return };
     hsm.make_token("hub");
     hsm.make_key("hub", "signing", "01", KeyKind::Rsa2048);
     hsm.make_key("hub", "elliptic", "02", KeyKind::P256);
@@ -69,8 +69,8 @@ fn keys_in_tokens_sign_as_those_in_files() {
 }
 
 #[test]
-fn a_token_has_few_sessions_for_many_who_sign() {
-    let Some(hsm) = SoftHsm::of_test("a_token_has_few_sessions_for_many_who_sign") else { return };
+fn many_signers_share_few_token_sessions() {
+    let Some(hsm) = SoftHsm::of_test("many_signers_share_few_token_sessions") else { return };
     hsm.make_token("hub");
     hsm.make_key("hub", "signing", "01", KeyKind::P256);
     hsm.pin_file(PIN);
@@ -89,8 +89,8 @@ fn a_token_has_few_sessions_for_many_who_sign() {
 }
 
 #[test]
-fn what_cannot_be_used_is_named() {
-    let Some(hsm) = SoftHsm::of_test("what_cannot_be_used_is_named") else { return };
+fn unusable_token_keys_are_reported() {
+    let Some(hsm) = SoftHsm::of_test("unusable_token_keys_are_reported") else { return };
     hsm.make_token("hub");
     hsm.make_key("hub", "one", "01", KeyKind::P256);
     let pin_file = hsm.pin_file("4321");

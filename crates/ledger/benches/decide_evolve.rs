@@ -17,7 +17,7 @@ use upesi_types::{Amount, Currency, FspId, Timestamp, TransferId};
 
 const PARTICIPANTS: u64 = 8;
 const PREIMAGE: [u8; 32] = [7; 32];
-/// Transfers in a ledger at which it is replaced by a fresh one, so that the bench stays within memory.
+/// Maximum number of transfers in a ledger. A fresh ledger replaces it then, so that the bench fits in memory.
 const TRANSFERS_MAX: u64 = 1_500_000;
 /// Commands built at a time.
 const CHUNK: u64 = 10_000;

@@ -21,7 +21,7 @@ mod conversions;
 ///
 /// I1: per currency, all accounts and reservations sum to zero. I5: memory contains each transfer once, in one state.
 /// Every committed transfer, and every leg of a committed FX transfer, is in exactly one window or was settled
-/// immediately. The nets of a window, and of a settlement, equal those of its pairs and sum to zero. No FX transfer
+/// immediately. The nets of a window, and of a settlement, match its pairs and sum to zero. No FX transfer
 /// outlives its transfer. Further: reservations per account match the transfers and FX transfers in flight, totals
 /// match, and outbox keys point to known targets.
 pub fn check(ledger: &Ledger) -> Vec<String> {
@@ -87,7 +87,7 @@ fn check_pending(ledger: &Ledger, findings: &mut Vec<String>) {
         let expected = pending.get(&account.id).copied().unwrap_or(0);
         if i128::from(account.pending_credits.units()) != expected {
             findings.push(format!(
-                "account {} carries reservations that no transfer or conversion explains",
+                "account {} carries reservations that match no transfer or FX transfer",
                 account.id.number()
             ));
         }
@@ -133,8 +133,8 @@ fn check_windows(ledger: &Ledger, findings: &mut Vec<String>) {
     let legs = ledger.conversion_totals().committed_legs;
     if in_windows + u128::from(settled_at_once) != [committed, legs, fees].into_iter().map(u128::from).sum() {
         findings.push(format!(
-            "{committed} transfers and {legs} legs of conversions were committed with {fees} fees, and \
-             {settled_at_once} of them settled at once, but {in_windows} are in settlement windows"
+            "{committed} transfers and {legs} legs of FX transfers were committed with {fees} fees, and \
+             {settled_at_once} of them settled immediately, but {in_windows} are in settlement windows"
         ));
     }
     for window in ledger.windows() {
@@ -165,7 +165,7 @@ fn check_contents(ledger: &Ledger, window: &Window, pairs: &[Pair], findings: &m
         let nets = nets.into_iter().map(|(account, units)| Net { account, units });
         if sum != content.sum || !nets.eq(content.nets.iter().copied()) {
             findings.push(format!(
-                "content {} of window {} is not what its accounts paid each other",
+                "content {} of window {} does not match the sums between its accounts",
                 content.id, window.id
             ));
         }
@@ -223,6 +223,7 @@ fn check_settlement(ledger: &Ledger, settlement: &Settlement, findings: &mut Vec
     // An account may be present only because of its remainder.
     theirs.retain(|account, units| *units != 0 || nets.contains_key(account));
     if theirs != nets {
-        findings.push(format!("the nets of settlement {} are not those of its windows", settlement.id));
+        findings
+            .push(format!("the nets of settlement {} differ from the nets of its windows", settlement.id));
     }
 }

@@ -353,7 +353,7 @@ impl Run {
         let is_taken = bound == Some(blue());
         let has_stopped = known.state == ProposalState::Stopped;
         if has_stopped && is_taken {
-            // It stops again.
+            // The set stops again.
             return ProposalState::Applying;
         }
         let mut cap = cap;

@@ -121,7 +121,7 @@ impl Scheme {
                 if let (true, CallbackContent::BulkState(view)) =
                     (Some(callback.target) == payer, callback.content)
                 {
-                    assert!(told.is_none(), "the payer is told once");
+                    assert!(told.is_none(), "the payer receives one outcome");
                     told = Some((view.state, view.items));
                 }
             }
@@ -275,7 +275,7 @@ proptest! {
         prop_assert_eq!(together.position("payee"), apart.position("payee"));
         together.expire();
         apart.expire();
-        let told = told.or_else(|| together.steps(&restarts)).expect("the payer is told");
+        let told = told.or_else(|| together.steps(&restarts)).expect("an outcome for the payer");
         for name in ["payer", "payee"] {
             prop_assert_eq!(together.position(name), apart.position(name), "{} in the end", name);
         }

@@ -345,7 +345,7 @@ impl Run {
                 participant: ledger.account(account).unwrap().participant.number(),
                 account: account.number(),
                 state,
-                reason: "as told by the bank".into(),
+                reason: "as the bank reported".into(),
                 external_reference: None,
             };
             let accounts = ledger.settlement(id).unwrap().accounts.iter();

@@ -145,8 +145,8 @@ impl Run {
         self.compare();
     }
 
-    /// A change set decides an operator's change on a draft as the ledger does. A draft has no transfers, whose ids
-    /// movements of funds must not use.
+    /// A change set decides an operator's change on a draft as the ledger does. A draft has no transfers, so it does
+    /// not reject their ids for movements of funds.
     fn preview(&self, command: &Command, now: Timestamp) -> Option<Reply> {
         let Command::Admin(command) = command else { return None };
         let set = ChangeSet { name: "one".into(), changes: vec![SetChange::new(command.clone())] };
@@ -307,7 +307,7 @@ fn told(ledger: &Ledger, decision: &Decision) -> Told {
             CallbackContent::ConfirmAbort => "ERROR confirmed".to_owned(),
             CallbackContent::State(StateMethod::Put, view) => format!("PUT {}", view.state.as_str()),
             CallbackContent::State(StateMethod::Patch, view) => {
-                assert_eq!(view.fulfilment, None, "a payee is never told the fulfilment by PATCH");
+                assert_eq!(view.fulfilment, None, "a PATCH to a payee contains no fulfilment");
                 format!("PATCH {}", view.state.as_str())
             }
             CallbackContent::Error(cause) => format!("ERROR {}", upesi_delivery::rejection::cause(cause).0),

@@ -6,8 +6,8 @@ use std::time::Duration;
 use upesi_engine::{Clock, ClockState, GuardedClock};
 use upesi_types::{Present, Timestamp};
 
-/// The hub's time once there is an engine, and the machine's time before. A jump of the wall clock does not make
-/// messages too old.
+/// The time of the engine, or of the machine while no engine exists. A jump of the wall clock does not make messages
+/// too old.
 pub(super) struct HubClock {
     machine: Arc<dyn Clock>,
     hub: RwLock<Option<Arc<GuardedClock>>>,
@@ -28,7 +28,7 @@ impl HubClock {
         *self.hub.write().unwrap_or_else(PoisonError::into_inner) = Some(clock);
     }
 
-    /// The state of the hub's time compared with the machine's clock; good before there is an engine.
+    /// The state of the hub's time compared with the machine's clock. Without an engine it is good.
     pub(super) fn state(&self) -> ClockState {
         let hub = self.hub.read().unwrap_or_else(PoisonError::into_inner);
         hub.as_ref().map(|clock| clock.state()).unwrap_or_default()

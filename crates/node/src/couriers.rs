@@ -25,16 +25,16 @@ use super::error::HubError;
 use super::node::NodeMetrics;
 use super::options;
 
-/// Interval at which the leader checks which nodes deliver.
+/// Interval between the leader's checks of the delivering nodes.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 /// Delay before a report that no node accepted is sent again.
 const RETRY_AFTER: Duration = Duration::from_millis(100);
-/// How far a node may be behind when it begins to deliver. It continues as long as it may accept requests, which is a
-/// higher limit, so that its state does not flap.
+/// Maximum delay of a node that begins to deliver. Later the higher limit for accepting requests applies, so that its
+/// state does not flap.
 const BEHIND_MAX: Duration = Duration::from_secs(1);
 /// Time limit of a stopping node for its last report.
 const LAST_REPORT_TAKES_MAX: Duration = Duration::from_secs(1);
-/// Interval at which a follower checks whether its reports have been recorded.
+/// Interval between a follower's checks of whether its reports have been recorded.
 const LOOK_BACK_EVERY: Duration = Duration::from_secs(1);
 
 /// Starts the courier of callbacks.
@@ -159,7 +159,7 @@ impl FollowerCallbacks {
         Ok(callbacks)
     }
 
-    /// Begins to deliver, once there is a state that is followed. Later callbacks are offered to the lanes; earlier
+    /// Begins to deliver, once the state follows the log. Later callbacks are offered to the lanes; earlier
     /// ones are read from the outbox.
     pub(super) fn begin(self: &Arc<Self>, engine: &EngineHandle) {
         let records = engine.follow(engine.status().durable_seq + 1);
@@ -218,7 +218,7 @@ impl FollowerCallbacks {
         }
     }
 
-    /// Reports again what the leader has not recorded.
+    /// Repeats the reports that the leader has not recorded.
     async fn look_back(&self) {
         let told = self.reports.take_old(Instant::now());
         let Some(engine) = self.engine.get().filter(|_| !told.is_empty()) else {
@@ -229,12 +229,14 @@ impl FollowerCallbacks {
         self.reports.tell_again(missing.unwrap_or(kept));
     }
 
-    /// Begins no more callbacks, waits for those in flight, and reports them. Returns the number of aborted callbacks.
+    /// Stops starting callbacks, waits for the callbacks in flight, and reports them. Returns the number of aborted
+    /// ones.
     pub(super) async fn finish(&self, deadline: Instant) -> usize {
         let cut_off = self.courier.drain(deadline).await;
         self.stops.store(true, Ordering::Release);
         self.reports.wake();
-        // Perhaps no node leads. Whoever does misses this one soon, and what is not recorded is delivered again.
+        // Without a leader there is no answer. The next leader soon notices that this node is missing, and unrecorded
+        // callbacks are delivered again.
         let deadline = deadline.min(Instant::now() + LAST_REPORT_TAKES_MAX);
         let _ = timeout_at(deadline, self.all_told.notified()).await;
         cut_off

@@ -1,8 +1,8 @@
 //! Distribution of file descriptors.
 //!
-//! A journal or an archive without a descriptor would stop the hub, so connections get the descriptors that these
-//! leave. Every part has its own limit. If the settings need more than the system's limit allows, the hub allows fewer
-//! connections than configured.
+//! A journal or an archive without a descriptor would stop the hub, so connections get only the remaining
+//! descriptors. Every part has its own limit. If the settings need more than the system's limit allows, the hub allows
+//! fewer connections than configured.
 
 use std::path::Path;
 
@@ -27,7 +27,7 @@ const JOURNAL: u64 = 64;
 const MERGES: u64 = 96;
 /// The store: tables kept open, its log and its lists.
 const STORE: u64 = upesi_tables::store::OPEN_FILES_MAX as u64 + 32;
-/// The same for a division of the archive.
+/// A division of the archive: tables kept open, its log and its lists.
 const DIVISION: u64 = upesi_tables::archive::OPEN_FILES_MAX as u64 + 12;
 /// Divisions that an archive may gain until the next start, in addition to half of its current number.
 const DIVISIONS_MORE: u64 = 8;
@@ -82,7 +82,7 @@ fn divisions(settings: &Settings) -> u64 {
 fn of_brokers(settings: &Settings) -> u64 {
     let cluster = &settings.cluster;
     let named = cluster.brokers.len() as u64;
-    // Others than these may be named for them.
+    // The brokers may name further addresses.
     let learned = u64::from(replicas_of(cluster).count.unsigned_abs());
     match cluster.log {
         ClusterLog::Kafka => BROKER_CLIENTS * (named + learned + BROKERS_MORE) * PER_BROKER,
@@ -95,7 +95,7 @@ fn reserve(settings: &Settings, workers: usize) -> u64 {
     let open_max = |connections_max| admin_limits(settings, connections_max).open_max() as u64;
     let admin = open_max(settings.admin.connections_max);
     let metrics = settings.metrics.listen.map_or(0, |_| open_max(METRICS_CONNECTIONS_MAX));
-    // Beside them those of operators, of handshakes, and of the process.
+    // Three more: operators, handshakes, and the process.
     let threads = (workers as u64 + 3) * PER_WORKER;
     let storage = JOURNAL + MERGES + STORE + DIVISION * divisions(settings);
     let balancers = if settings.fspiop.proxy_protocol_from.is_empty() { 0 } else { PROXY_HEADERS_MAX as u64 };
@@ -148,7 +148,7 @@ mod tests {
     use upesi_settings::Sources;
 
     #[test]
-    fn every_port_and_every_client_of_brokers_has_its_part_of_the_reserve() {
+    fn every_port_and_broker_client_has_a_part_of_the_reserve() {
         let directory = tempfile::tempdir().unwrap();
         let reserved = |more: &[(&str, &str)]| {
             let given = [("data.dir", directory.path().to_str().unwrap())];
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn the_parts_never_exceed_the_limit_and_a_wide_one_lowers_nothing() {
+    fn parts_fit_into_the_limit_and_a_high_limit_reduces_none() {
         for limit in [700, 1_024, 4_096, 12_000, 65_536, 524_288, u64::MAX] {
             for wanted in [1, 512, 10_000, 1_000_000] {
                 let found = Descriptors::divide(limit, 500, wanted).unwrap();
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn where_the_reserve_does_not_fit_both_numbers_are_named() {
+    fn reserve_above_the_limit_is_rejected_with_both_numbers() {
         let error = Descriptors::divide(512, 500, 10_000).unwrap_err().to_string();
         assert!(error.contains("512 files") && error.contains("692 at least"), "{error}");
     }

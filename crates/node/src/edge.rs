@@ -194,7 +194,7 @@ impl Edge {
         Arc::new(Server::serve_with(bound, limits, &self.admin_workers, service, self.tls.admin()))
     }
 
-    /// Serves the metrics port, which expects two scrapers and a person at a time.
+    /// Serves the metrics port. It expects two scrapers and a user at a time.
     fn serve_metrics(&self, bound: BoundServer) -> Arc<Server> {
         let limits = options::admin_limits(&self.settings, options::METRICS_CONNECTIONS_MAX);
         let service = MetricsService::new(self.text.clone(), options::metrics_hosts(&self.settings));
@@ -398,8 +398,8 @@ fn people_secret(settings: &Settings, keys: &Keys) -> Result<Option<Secret>, Hub
     Ok(Some(secret))
 }
 
-/// Rejects a key in the data directory, where it would be available to anyone who can rewrite the journal, and in every
-/// backup.
+/// Rejects a key in the data directory. Anyone who can rewrite the journal could use it there, and every backup would
+/// contain it.
 fn expect_outside(settings: &Settings, setting: &str, file: &Path) -> Result<(), HubError> {
     let [real, data] = [file, &settings.data.dir].map(Path::canonicalize);
     match (real, data) {

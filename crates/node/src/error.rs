@@ -60,9 +60,9 @@ pub enum HubError {
     /// The data directory was restored with findings about rules that have not been accepted.
     #[error("{0}")]
     NotAccepted(String),
-    /// There is no ledger, and one must exist.
+    /// The data directory contains no ledger, although one must exist.
     #[error(
-        "there is no ledger in {dir} (data.must_exist): mount its volume, or name the right directory; upesi init {dir} creates a new, empty ledger", dir = .0.display()
+        "{dir} contains no ledger (data.must_exist): mount its volume, or name the right directory; upesi init {dir} creates a new, empty ledger", dir = .0.display()
     )]
     NoLedger(PathBuf),
     /// Settings contradict each other.

@@ -53,8 +53,8 @@ impl Read {
         }
     }
 
-    /// From now on, the ports know the participants and blocks that the copy shows now. A former leader calls this from
-    /// the last record of its leadership on: until then, the ports know newer ones.
+    /// Publishes the copy's current participants and blocks to the ports. A former leader calls this only from the last
+    /// record of its leadership on: until then, the ports have newer ones.
     pub(super) fn publish(&self) {
         let generation = self.participants.generation();
         if self.published.swap(generation, Ordering::Relaxed) != generation {
@@ -67,7 +67,7 @@ impl Read {
         Self { on_state: Some(Arc::new(on_state)), ..self }
     }
 
-    /// There is a state to read from: this engine answers queries about it.
+    /// Announces that a state exists. This engine answers queries about it.
     pub(super) fn has_state(&self, engine: &EngineHandle) {
         self.clock.follow(engine.clock());
         if let Some(callbacks) = &self.callbacks {

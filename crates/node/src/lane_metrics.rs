@@ -7,9 +7,9 @@ use upesi_engine::Participants;
 use upesi_http::BreakerState;
 use upesi_process::exposition::{escape, head};
 
-/// Labels by which Mojaloop's dashboards select deliveries.
+/// Labels of deliveries, as Mojaloop's dashboards select them.
 const DELIVERED_LABELS: &str = "serviceName=\"ml-handler-notification\",success=\"true\",";
-/// Labels by which Mojaloop's dashboards select failed attempts.
+/// Labels of failed attempts, as Mojaloop's dashboards select them.
 const FAILED_LABELS: &str = "serviceName=\"ml-handler-notification\",success=\"false\",";
 
 /// A histogram of each lane, with its labels.
@@ -167,7 +167,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bounds_are_written_as_dashboards_select_them() {
+    fn bucket_bounds_have_the_format_that_dashboards_select() {
         let bounds = Histogram::BOUNDS_US.map(upper_bound);
         let expected = [
             "0.0001", "0.00025", "0.0005", "0.001", "0.0025", "0.005", "0.01", "0.025", "0.05", "0.1",

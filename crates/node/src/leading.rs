@@ -29,11 +29,11 @@ use super::resources::{Handlers, Resources};
 use super::retention::Retention;
 use super::standby::Elected;
 
-/// Interval at which positions are read for the metrics.
+/// Interval between reads of the positions for the metrics.
 const POSITIONS_INTERVAL: Duration = Duration::from_secs(1);
-/// Interval of the checks of a former leader whether its files are free.
+/// Interval between a former leader's checks of whether its files are free.
 const FREE_LOOK_EVERY: Duration = Duration::from_millis(5);
-/// Maximum time for that. A request of an operator may keep the files while its body arrives, at most 30 s.
+/// Maximum time until the files are free. A request of an operator may use them until its body arrives, at most 30 s.
 const FREE_TAKES_MAX: Duration = Duration::from_secs(60);
 
 /// The parts of a hub that processes requests.
@@ -184,7 +184,7 @@ fn start_engine(edge: &Edge, workers: &RoleWorkers, elected: Option<Elected>) ->
         OutboxBacklog { engine: Arc::clone(&engine_slot), reports: None },
     )?;
     if edge.node.is_some() {
-        // Nothing is delivered before it is known to whom.
+        // Delivers nothing before the leader has assigned the DFSPs to nodes.
         courier.deliver_to(BTreeSet::new());
     }
     let effects = CourierEffects {
@@ -288,7 +288,7 @@ mod tests {
     use upesi_settings::Sources;
 
     #[test]
-    fn transfers_are_kept_as_long_as_their_prepare_is_valid_or_it_is_said() {
+    fn retention_shorter_than_the_validity_of_prepares_is_logged() {
         for (validity_s, keep_days, expected) in [
             ("172800", "2", false),
             ("172801", "2", true),

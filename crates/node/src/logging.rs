@@ -1,4 +1,4 @@
-//! The log: structured events on stderr, as JSON or for people, at a level that can be changed while the program runs.
+//! The log: structured events on stderr, as JSON or as text for users. Operators can change the level at any time.
 
 mod line;
 mod repetitions;
@@ -19,7 +19,7 @@ use upesi_settings::directives::{Directives, DirectivesError, TARGETS, parse};
 use self::line::{JsonLines, TextFields};
 use self::repetitions::Bounded;
 
-/// Why a log cannot be started, or its level cannot be changed.
+/// The reason why a log cannot be started, or why its level cannot be changed.
 #[derive(Debug, thiserror::Error)]
 pub enum LevelError {
     /// The directives are rejected.
@@ -28,7 +28,7 @@ pub enum LevelError {
     /// Another log was set up before this one.
     #[error("the log was already started in this process")]
     Started,
-    /// The log is gone.
+    /// The log has ended.
     #[error("the log has ended")]
     Ended,
 }
@@ -36,24 +36,24 @@ pub enum LevelError {
 /// Changes the level of a running log. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct LogControl {
-    /// Absent where there is no log.
+    /// `None` if the process's log belongs to another program.
     handle: Option<reload::Handle<Targets, Registry>>,
     directives: Arc<Mutex<String>>,
 }
 
 impl LogControl {
-    /// For a hub inside another program, which has the one log of the process: levels are checked and remembered, and
-    /// change nothing.
+    /// Creates the control of a hub inside another program, which has the log of the process. Levels are checked and
+    /// stored, but have no effect.
     pub fn detached() -> Self {
         Self { handle: None, directives: Arc::new(Mutex::new("info".to_owned())) }
     }
 
-    /// What is in force.
+    /// The directives in effect.
     pub fn level(&self) -> String {
         self.directives.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Puts other directives in force, at once and for all threads.
+    /// Changes the directives, immediately and for all threads.
     ///
     /// # Errors
     /// The directives are malformed; nothing was changed.
@@ -62,7 +62,7 @@ impl LogControl {
         let mut current = self.directives.lock().unwrap_or_else(PoisonError::into_inner);
         let tell =
             || tracing::info!(what = "log level", from = %current, to = directives, "an operator's change");
-        // Under whichever of the two levels lets the line through.
+        // Logs the change under the level that permits the line: the old one, or else the new one.
         let is_told = tracing::enabled!(tracing::Level::INFO);
         if is_told {
             tell();
@@ -89,7 +89,7 @@ impl upesi_admin::LogLevel for LogControl {
 
     fn set_level(&self, level: &str) -> Result<(), String> {
         Self::set_level(self, level).map_err(|error| match error {
-            // An answer has no room for all of them.
+            // A response is too short for the list of targets.
             LevelError::Directives(DirectivesError::UnknownTarget { target, meant: None }) => {
                 format!("names {target:?}, which is not a target; GET /log-level lists them")
             }
@@ -108,7 +108,7 @@ impl upesi_admin::LogLevel for LogControl {
 /// Starts the log of this process on stderr.
 ///
 /// # Errors
-/// There is a log already.
+/// The process already has a log.
 pub fn start(directives: &Directives, format: LogFormat) -> Result<LogControl, LevelError> {
     let (filter, handle) = reload::Layer::new(directives.filter());
     let is_coloured = std::io::IsTerminal::is_terminal(&std::io::stderr());
@@ -118,7 +118,7 @@ pub fn start(directives: &Directives, format: LogFormat) -> Result<LogControl, L
     Ok(LogControl { handle: Some(handle), directives: Arc::new(Mutex::new(directives.text().to_owned())) })
 }
 
-/// What writes a line for each event.
+/// The layer that writes a line for each event.
 pub(crate) fn lines<S, W>(format: LogFormat, writer: W, is_coloured: bool) -> Box<dyn Layer<S> + Send + Sync>
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn operators_are_told_of_unknown_targets() {
+    fn unknown_log_targets_are_reported() {
         let control: &dyn upesi_admin::LogLevel = &LogControl::detached();
         let refusal = control.set_level("upesi_enigne=debug").unwrap_err();
         assert_eq!(refusal, "names \"upesi_enigne\", which is not a target; did you mean upesi_engine?");
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn the_level_can_be_changed_and_a_mistake_changes_nothing() {
+    fn log_level_changes_and_an_invalid_one_has_no_effect() {
         let (layer, handle) = reload::Layer::<Targets, Registry>::new(parse("info").unwrap());
         let control =
             LogControl { handle: Some(handle), directives: Arc::new(Mutex::new("info".to_owned())) };
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_control_without_a_log_still_checks() {
+    fn control_without_a_log_rejects_invalid_levels() {
         let control = LogControl::detached();
         control.set_level("warn").unwrap();
         assert!(matches!(

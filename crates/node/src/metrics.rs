@@ -180,7 +180,7 @@ pub(super) struct LeaderMetrics {
     pub(super) courier: Courier,
     pub(super) participants: SharedParticipants,
     pub(super) store: Store,
-    /// Time for which the oldest transfers are retained too long, if retention is configured.
+    /// Delay in the removal of the oldest transfers, if retention is configured.
     pub(super) transfers_held_s: Option<Arc<AtomicU64>>,
     pub(super) samples: Samples,
 }
@@ -234,7 +234,7 @@ impl LeaderMetrics {
         gauge(text, "upesi_approvals_pending", "Pending approvals", pending);
         self.write_token_ends(text);
         if let Some(held_s) = &self.transfers_held_s {
-            let help = "Time for which the oldest transfers are retained beyond archive.keep_days, because their settlement window is not settled";
+            let help = "Time that the oldest transfers are retained beyond archive.keep_days, because their settlement window is not settled";
             gauge(text, "upesi_archive_held_seconds", help, held_s.load(Ordering::Relaxed));
         }
     }
@@ -445,8 +445,6 @@ fn tell_alarms(before: &[PositionSample], now: &[PositionSample]) {
     }
 }
 
-// Break-glass: where its file is, and the metric of it.
-
 /// The break-glass file, if clients must authenticate. Otherwise a break-glass token has no effect.
 pub(super) fn watched_break_glass(settings: &Settings) -> Option<PathBuf> {
     (settings.admin.authentication == Requirement::Required).then(|| options::break_glass_file(settings))
@@ -466,7 +464,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn alarms_are_beyond_a_share_of_the_bound() {
+    fn position_alarm_is_at_a_share_of_the_limit() {
         let amount = |text| Amount::parse_decimal(text).unwrap();
         for (position, bound, basis_points, expected) in [
             ("100", "1000", 1_000, false),

@@ -38,8 +38,8 @@ impl Node {
         self.leader.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The follower has read who leads. Its own earlier leadership says nothing, and a new one begins with
-    /// [`Self::leads_now`].
+    /// Records the leader that the follower has read. Earlier leadership of this node itself is ignored; a new one
+    /// begins with [`Self::leads_now`].
     pub(super) fn has_read(&self, lead: Lead, address: Option<&str>) {
         if lead.node != Some(self.number) {
             self.set_lead(lead, lead.node.map(|node| (node, address.unwrap_or_default().to_owned())));
@@ -77,11 +77,11 @@ pub(super) struct NodeMetrics {
     leads: AtomicBool,
     epoch: AtomicU64,
     record: AtomicU64,
-    /// Last record of the store; on a leader, the record with which it took over.
+    /// Last record of the store; on a leader, the record of its takeover.
     store_record: AtomicU64,
     /// Time of the newest entry that this node has, in nanoseconds since 1970; 0 before the first.
     entry_at_ns: AtomicI64,
-    /// Time at which the newest entry was read, by this node's monotonic clock.
+    /// Time when the newest entry was read, by this node's monotonic clock.
     read_at: Mutex<Option<Instant>>,
     after_silence: AtomicU64,
     after_hand_over: AtomicU64,
@@ -89,7 +89,7 @@ pub(super) struct NodeMetrics {
     /// In seconds since 1970; 0 before the first.
     handed_over_at_s: AtomicU64,
     alarming: AtomicU64,
-    /// The node for which the topic retains older entries than necessary, as found by this node as leader.
+    /// The node that makes the topic retain older entries than necessary, as found by this node as leader.
     topic_held_by: Mutex<Option<u32>>,
     /// Counted by the Kafka client.
     pub(super) broker_errors: Arc<AtomicU64>,
@@ -97,8 +97,8 @@ pub(super) struct NodeMetrics {
     pub(super) handed_on: Arc<HandOnCounts>,
 }
 
-/// How far a follower may be behind while it accepts requests: it does not know which clients operators have blocked
-/// since. A live leader writes more often, and a silent one is replaced sooner.
+/// Maximum delay of a follower that accepts requests. A follower that is behind does not know which clients operators
+/// have blocked since. A live leader writes more often, and a silent one is replaced sooner.
 const BEHIND_MAX: Duration = Duration::from_secs(5);
 
 fn since_1970() -> Duration {
@@ -140,14 +140,15 @@ impl NodeMetrics {
         self.handed_over_at_s.store(since_1970().as_secs(), Ordering::Relaxed);
     }
 
-    /// Another node has become leader, at an unknown time. What this node read before it led says nothing.
+    /// Another node has become leader, at an unknown time. Entries that this node read before its own leadership no
+    /// longer show how far it is behind.
     pub(super) fn superseded(&self) {
         self.entry_at_ns.store(0, Ordering::Relaxed);
         self.leads.store(false, Ordering::Relaxed);
         self.superseded.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The node for which the topic retains old entries, if any.
+    /// The node that makes the topic retain old entries, if any.
     pub(super) fn topic_held_by(&self, node: Option<u32>) {
         *self.topic_held_by.lock().unwrap_or_else(PoisonError::into_inner) = node;
     }
@@ -224,17 +225,17 @@ impl NodeMetrics {
     }
 
     fn write_behind(&self, text: &mut String, now: Timestamp, leads: bool) {
-        // Before its first entry it knows of none that it lacks.
+        // Before its first entry, the node does not know of any missing entry.
         let behind_ms = self.behind_ms(now).filter(|_| !leads).unwrap_or_default();
         let name = "upesi_cluster_behind_seconds";
-        head(text, name, "gauge", "Age of the newest entry that this node has; 0 while it leads");
+        head(text, name, "gauge", "Age of the newest entry that this node has; 0 on the leader");
         let _ = writeln!(text, "{name} {}.{:03}", behind_ms / 1_000, behind_ms % 1_000);
     }
 }
 
 /// Writes the number of nodes that share the delivery of callbacks.
 pub(super) fn write_couriers(text: &mut String, participants: &SharedParticipants) {
-    let help = "Nodes that deliver callbacks; 0 while the one that leads delivers all";
+    let help = "Nodes that deliver callbacks; 0 if the leader delivers all of them";
     gauge(text, "upesi_cluster_couriers", help, participants.get().couriers().len() as u64);
 }
 
@@ -257,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_is_not_younger_than_it_was_read() {
+    fn age_of_an_entry_is_at_least_the_time_since_it_was_read() {
         let at = |s: i64| Timestamp::from_ms(s * 1_000);
         for (entry_at_s, since_read_s, expected) in [(1_000, 0, 0), (990, 3, 10_000), (4_600, 7, 7_000)] {
             let age_ms = age_ms(at(entry_at_s), at(1_000), Duration::from_secs(since_read_s));
@@ -284,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn the_node_that_leads_shows_for_whom_the_topic_is_kept() {
+    fn leader_shows_the_node_that_keeps_old_entries_in_the_topic() {
         let metrics = NodeMetrics::default();
         let held = |held_by| {
             metrics.topic_held_by(held_by);
@@ -298,10 +299,14 @@ mod tests {
     }
 
     #[test]
-    fn a_node_shows_where_it_is_and_what_became_of_it() {
+    fn metrics_show_position_and_role_of_a_node() {
         let metrics = NodeMetrics::default();
-        assert_eq!(value(&metrics, "upesi_cluster_behind_seconds", None), "0.000", "it has read nothing");
-        assert!(!metrics.is_current(now()), "it has read nothing");
+        assert_eq!(
+            value(&metrics, "upesi_cluster_behind_seconds", None),
+            "0.000",
+            "the node has read nothing"
+        );
+        assert!(!metrics.is_current(now()), "the node has read nothing");
         let mut position = Position { epoch: 3, seq: 70, ..Position::START };
         position.store.seq = 8;
         let ahead = Duration::ZERO;
@@ -343,7 +348,7 @@ mod tests {
         metrics.handed_over(now());
         assert!(metrics.is_current(now()), "it had the newest entries until now");
         metrics.superseded();
-        assert!(!metrics.is_current(now()), "what it read before it led says nothing");
+        assert!(!metrics.is_current(now()), "entries from before its leadership do not count");
         assert_eq!(value(&metrics, "upesi_cluster_leads", None), "0");
         assert_eq!(value(&metrics, "upesi_cluster_superseded_total", None), "1");
         assert_ne!(value(&metrics, "upesi_cluster_last_hand_over_timestamp_seconds", None), "0");

@@ -37,7 +37,7 @@ use super::retention::Policy;
 
 /// Directory of the store inside the data directory.
 pub(super) const STORE: &str = "store";
-/// Maximum number of connections to the metrics port, which expects two scrapers and a person at a time.
+/// Maximum number of connections to the metrics port. It expects two scrapers and a user at a time.
 pub(super) const METRICS_CONNECTIONS_MAX: usize = 16;
 
 /// A number of descriptors. It is far below any platform's `usize`.
@@ -77,7 +77,7 @@ pub(super) fn engine(settings: &Settings) -> EngineOptions {
         fold_every_records: defaults.fold_every_records.min(data.snapshot_every_records / FOLDS_PER_SNAPSHOT),
         finished_transfers_max: engine.finished_transfers_max,
         keep_segments: data.keep_segments == KeepSegments::All,
-        // Each node of a cluster exports what leaves its own archive, before it leaves.
+        // Each node of a cluster exports transfers from its own archive before it removes them.
         defers_removals: settings.cluster.log != ClusterLog::None && settings.archive.export_dir.is_some(),
         ..defaults
     }
@@ -137,7 +137,7 @@ pub(super) fn gateway(settings: &Settings) -> GatewayConfig {
     }
 }
 
-/// The networks from which DFSPs may call.
+/// The networks that DFSPs may connect from.
 fn address_lists(dfsps: &[Dfsp]) -> AddressLists {
     let mut lists = AddressLists::default();
     for Dfsp { name, settings } in dfsps {
@@ -280,7 +280,7 @@ pub(super) fn quoting(settings: &Settings) -> QuotingConfig {
     }
 }
 
-/// Addresses at which the nodes of the cluster reach each other.
+/// Addresses of the cluster's nodes for requests between nodes.
 pub(super) fn peers(settings: &Settings) -> Vec<(u32, Origin)> {
     settings.cluster.nodes.iter().map(|(number, address)| (*number, address.clone())).collect()
 }
@@ -299,7 +299,7 @@ pub(super) fn node_limits(settings: &Settings) -> Limits {
     }
 }
 
-/// The addresses to which the hub may connect.
+/// The addresses that the hub may connect to.
 pub(super) fn guard(settings: &Settings) -> Guard {
     let upesi_settings::Outbound { networks, ports, .. } = &settings.outbound;
     match settings.is_outbound_guarded() {
@@ -388,8 +388,6 @@ fn other_hosts(settings: &Settings) -> impl Iterator<Item = &str> {
     settings.admin.allowed_hosts.iter().map(String::as_str)
 }
 
-// The load balancers before the FSPIOP port, by the settings.
-
 /// The configured load balancers, if there are any.
 pub(super) fn proxy_protocol(settings: &Settings) -> Option<ProxyProtocol> {
     let from = settings.fspiop.proxy_protocol_from.clone();
@@ -438,7 +436,7 @@ mod tests {
 
     /// Tests with small settings are also valid for the shipped hub.
     #[test]
-    fn there_are_as_many_folds_between_snapshots_whatever_is_set() {
+    fn folds_per_snapshot_do_not_depend_on_settings() {
         let shipped = EngineOptions::new("");
         assert_eq!(shipped.snapshot_every_records / shipped.fold_every_records, FOLDS_PER_SNAPSHOT);
         for (snapshots, folds) in [(1_000, 62), (16_000, 1_000), (262_144, 16_384), (1_000_000, 16_384)] {
@@ -473,7 +471,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_limit_that_a_dfsp_does_not_have_is_that_of_all() {
+    fn dfsp_without_its_own_rate_limit_has_the_general_limit() {
         let settings = settings_of(&[
             ("admission.lookups_per_dfsp", "1"),
             ("admission.lookup_misses_per_dfsp", "2"),
@@ -493,7 +491,7 @@ mod tests {
 
     /// The catalogue has the defaults. The parts, whose own tests use their own defaults, have the same ones.
     #[test]
-    fn the_parts_have_the_defaults_of_the_catalogue() {
+    fn options_have_the_defaults_of_the_catalogue() {
         let settings = upesi_settings::load(&upesi_settings::Sources::default()).unwrap().settings;
         let outbound = Outbound::default();
         let same = |set: &dyn std::fmt::Debug, own: &dyn std::fmt::Debug| {

@@ -201,7 +201,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn usage_is_read_behind_any_name() {
+    fn process_usage_is_parsed_after_any_process_name() {
         let stat = "7 (a) b( c) S 1 7 7 0 -1 4194304 1 2 3 4 150 50 6 7 20 0 9 0 12345 888 321 18446744073709551615 1";
         let expected = Usage { cpu_ms: 2000, threads: 9, started_ms: 123_450, resident_pages: 321 };
         assert_eq!(Usage::read(stat, 100), Some(expected));

@@ -32,7 +32,7 @@ const SHARE: i64 = 8;
 pub(super) struct Policy {
     /// Days after which a finished transfer may be removed.
     pub keep_days: u64,
-    /// Directory to which divisions are exported before their removal.
+    /// Directory that receives the exports of divisions before their removal.
     pub export_dir: Option<PathBuf>,
     /// The format of these exports.
     pub export_format: Format,
@@ -112,8 +112,8 @@ impl Retention {
                         "cannot remove old transfers; the next attempt is within an hour"
                     ),
                 }
-                // Looked at again: a library may have parked in the attempt, and used up the waking that came with
-                // the order.
+                // Checked again: a library may have parked this thread during the attempt, and used up the wake-up of
+                // the stop.
                 if !should_stop.load(Ordering::Acquire) {
                     thread::park_timeout(interval);
                 }
@@ -123,8 +123,7 @@ impl Retention {
         Ok(Self { stopping, held_s, failure, thread: Some(thread) })
     }
 
-    /// Time for which the oldest transfers have been retained too long, in seconds, because their window is not
-    /// settled.
+    /// Delay in the removal of the oldest transfers, in seconds, because their window is not settled.
     pub fn held_s(&self) -> Arc<AtomicU64> {
         Arc::clone(&self.held_s)
     }
@@ -201,7 +200,7 @@ fn attempt(policy: &Policy, handle: &EngineHandle, now: Timestamp) -> Result<Pas
             }
             let before = archive.divisions().len();
             runtime.block_on(handle.divide_archive()).map_err(|error| error.to_string())?;
-            // If the archivist has no room for it, the next look is within the hour.
+            // If the archivist has no space for it, the next check is within the hour.
             let until = Instant::now() + DIVIDED_WITHIN;
             while archive.divisions().len() == before && Instant::now() < until {
                 thread::sleep(Duration::from_millis(10));
@@ -242,7 +241,7 @@ pub(super) struct Hub<'a> {
 pub(super) struct Pass {
     /// Number of removed divisions.
     pub left: u64,
-    /// Time in seconds for which the oldest division has been retained too long because of its windows; 0 if none is.
+    /// Delay in the removal of the oldest division because of its windows, in seconds; 0 without a delay.
     pub held_s: u64,
 }
 
@@ -331,7 +330,7 @@ mod tests {
         look_with(policy, archive, day, None).map(|pass| pass.left)
     }
 
-    /// The same while a window that was opened on some day is not settled.
+    /// Makes a pass while a window that was opened on some day is not settled.
     fn look_with(
         policy: &Policy,
         archive: &FjallArchive,
@@ -354,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn transfers_leave_at_most_a_share_of_their_time_late() {
+    fn divisions_delay_removal_by_at_most_a_share_of_the_retention() {
         let directory = tempfile::tempdir().unwrap();
         let archive = FjallArchive::open(directory.path(), &ArchiveOptions::default()).unwrap();
         let policy = Policy { keep_days: 16, export_dir: None, export_format: Format::Csv, is_shared: false };
@@ -366,14 +365,14 @@ mod tests {
         }
         for (index, first) in first.iter().enumerate() {
             let day = index as i64 + 1;
-            assert!(*first <= (day - 16).max(1), "on day {day} what finished on day {first} is the oldest");
-            assert!(*first >= day - 16 - 4, "on day {day} what finished on day {first} is still there");
+            assert!(*first <= (day - 16).max(1), "on day {day} the oldest transfer finished on day {first}");
+            assert!(*first >= day - 16 - 4, "on day {day} transfers of day {first} still exist");
         }
         assert_eq!(archive.watermark_applied(), 40);
     }
 
     #[test]
-    fn the_contents_of_an_unsettled_window_stay() {
+    fn transfers_of_an_unsettled_window_are_retained() {
         let directory = tempfile::tempdir().unwrap();
         let archive = FjallArchive::open(directory.path(), &ArchiveOptions::default()).unwrap();
         for day in [1, 2, 3] {
@@ -393,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_recorded_stays() {
+    fn division_stays_if_its_removal_cannot_be_recorded() {
         let directory = tempfile::tempdir().unwrap();
         let archive = FjallArchive::open(directory.path(), &ArchiveOptions::default()).unwrap();
         apply(&archive, 1, 1);
@@ -405,15 +404,15 @@ mod tests {
             divide: &|| archive.divide().map_err(|error| error.to_string()),
             ends: &|_| Ok(true),
             unsettled_since: &|| Ok(None),
-            remove: &|to_seq| Err(format!("{to_seq}: the hub has no room on its disk")),
+            remove: &|to_seq| Err(format!("{to_seq}: the hub's disk is full")),
         };
         let refused = pass(&policy, &archive, Timestamp::from_ms(100 * DAY), &hub).unwrap_err();
-        assert_eq!(refused, "1: the hub has no room on its disk");
+        assert_eq!(refused, "1: the hub's disk is full");
         assert_eq!(archive.first_seq(), 1);
     }
 
     #[test]
-    fn what_cannot_be_exported_stays() {
+    fn division_stays_if_its_export_fails() {
         let directory = tempfile::tempdir().unwrap();
         let archive =
             FjallArchive::open(directory.path().join("archive"), &ArchiveOptions::default()).unwrap();
@@ -422,7 +421,7 @@ mod tests {
         apply(&archive, 2, 2);
         let export_dir = Some(directory.path().join("export"));
         let policy = Policy { keep_days: 1, export_dir, export_format: Format::Parquet, is_shared: false };
-        // Its bytes are not a transfer.
+        // The stored bytes are not a transfer.
         look(&policy, &archive, 100).unwrap_err();
         assert_eq!(archive.first_seq(), 1);
         let policy = Policy { export_dir: None, ..policy };
@@ -431,7 +430,7 @@ mod tests {
 
     /// The leader recorded a removal. Its exports are only on its own disk.
     #[test]
-    fn what_the_leader_removed_leaves_this_node_once_it_is_exported_here() {
+    fn follower_removes_transfers_after_its_own_export() {
         let directory = tempfile::tempdir().unwrap();
         let archive =
             FjallArchive::open(directory.path().join("archive"), &ArchiveOptions::default()).unwrap();
@@ -444,7 +443,7 @@ mod tests {
         let policy = Policy { keep_days: 1, export_dir, export_format: Format::Csv, is_shared: true };
         // The stored bytes are not a transfer, so the export fails.
         settle(&policy, &archive, 2, &names).unwrap_err();
-        assert_eq!(archive.first_seq(), 1, "without an export nothing leaves");
+        assert_eq!(archive.first_seq(), 1, "nothing is removed without an export");
         assert_eq!(settle(&policy, &archive, 0, &names), Ok(0), "nothing was removed");
         let policy = Policy { export_dir: None, ..policy };
         assert_eq!(settle(&policy, &archive, 2, &names), Ok(2));

@@ -166,11 +166,11 @@ async fn start_until(
             Some(leading)
         }
         Ended::Stopped(Some(Err(error))) => {
-            tracing::warn!(%error, "stopped before it served");
+            tracing::warn!(%error, "the node stopped before it served");
             None
         }
         Ended::Stopped(None) => {
-            tracing::warn!("stopped before it served: the start was waiting for brokers");
+            tracing::warn!("the node stopped before it served: the start was waiting for brokers");
             return Ok(None);
         }
     };
@@ -182,12 +182,12 @@ async fn start_until(
 enum Ended<T> {
     /// It finished before a stop signal.
     Finished(T),
-    /// A stop signal came first. `None`: the work did not end even after it was told not to wait for brokers.
+    /// A stop signal came first. `None`: the work did not end even after it was stopped from waiting for brokers.
     Stopped(Option<T>),
 }
 
-/// Runs work until it finishes, or until a stop signal and the patience after it. `stops` tells the work to wait for
-/// brokers no longer.
+/// Runs work until it finishes, or until a stop signal and the patience after it. `stops` makes the work stop waiting
+/// for brokers.
 async fn finish_unless<T: Send + 'static>(
     stop: &mut Stop,
     stops: &AtomicBool,
@@ -228,7 +228,7 @@ async fn stand_by_until(
         name = stop => {
             tracing::info!(signal = name, "shutting down");
             node.stops.store(true, Ordering::Release);
-            // Should it lead by now, it is not to begin.
+            // If the node has become leader by now, it must not begin to process requests.
             match within(BROKERS_PATIENCE, &mut standing).await {
                 Some(stood) => stood.map(|_| None),
                 None => {
@@ -427,9 +427,9 @@ mod tests {
 
     use super::*;
 
-    /// Its first query to the brokers may take ten seconds or more.
+    /// The node's first query to the brokers may take ten seconds or more.
     #[test]
-    fn a_node_that_waits_for_brokers_stops_without_them() {
+    fn node_that_waits_for_brokers_can_be_stopped() {
         // A broker that accepts connections and never answers.
         let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let data = tempfile::tempdir().unwrap();
@@ -505,7 +505,7 @@ mod tests {
     }
 
     #[test]
-    fn start_that_waits_for_brokers_is_told_to_stop_and_then_left() {
+    fn start_that_waits_for_brokers_is_abandoned_after_a_stop_signal() {
         let stops = AtomicBool::new(false);
         // Without real time: the patience ends as soon as the runtime has nothing else to do.
         let runtime = Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
@@ -536,7 +536,7 @@ mod tests {
     }
 
     #[test]
-    fn a_data_directory_that_others_may_enter_is_told_from_one_of_the_owner() {
+    fn open_data_directory_differs_from_a_private_one() {
         let directory = tempfile::tempdir().unwrap();
         for (mode, is_open) in [(0o700, false), (0o750, false), (0o755, true), (0o701, true)] {
             std::fs::set_permissions(directory.path(), std::fs::Permissions::from_mode(mode)).unwrap();
@@ -546,7 +546,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_disk_ends_the_process_with_74() {
+    fn failed_disk_ends_the_process_with_exit_code_74() {
         for (reason, code) in [
             (StopReason::Shutdown, 0),
             (StopReason::Panicked("upesi-archivist"), 70),
@@ -559,7 +559,7 @@ mod tests {
     }
 
     #[test]
-    fn a_start_tells_a_failed_disk_from_damage() {
+    fn start_distinguishes_a_failed_disk_from_damage() {
         let io = JournalError::Io { operation: "sync", file: "journal".into(), source: Error::other("EIO") };
         let reason = Damage::FileHeader;
         let damaged = JournalError::Damaged { file: "00.seg".into(), offset: 0, reason };

@@ -256,7 +256,7 @@ impl Verifier {
     }
 
     fn join(&self, keys: &mut Keyrings) {
-        // Before the participants: if they change in between, they are looked at once more.
+        // Read before the participants: if they change in between, the next call reads them again.
         let generation = self.participants.generation();
         let participants = self.participants.get();
         let (all, unusable) = keys.in_files.with(&records(&participants), &keys.all);

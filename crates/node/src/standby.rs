@@ -147,7 +147,7 @@ fn tell_leader(progress: &Progress) {
             let address = progress.leader.as_deref().unwrap_or_default();
             tracing::info!(epoch, seq, leader = node.0, address, "following the cluster's log");
         }
-        None => tracing::info!(epoch, seq, "following the cluster's log; there is no leader"),
+        None => tracing::info!(epoch, seq, "following the cluster's log; the cluster has no leader"),
     }
 }
 
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn follower_whose_state_failed_is_unfit_and_applies_no_more() {
+    fn follower_with_a_failed_state_is_unfit_and_stops_applying() {
         let clock = HubClock::new(Arc::new(upesi_engine::SystemClock));
         let read = Read::new(Node::new(1), SharedParticipants::default(), Arc::new(clock));
         let mut applied = Vec::new();

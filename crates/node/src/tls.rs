@@ -337,13 +337,13 @@ fn listener(
         TlsMode::Mutual => Some(trust(settings, section, files)?),
     };
     let files = ServerFiles { identity: identity(section, files)?, clients };
-    // A connection of a node carries a request at a time: there are many.
+    // Nodes use many connections with one request at a time.
     let protocols = protocols(settings.tls.http2 && section != NODES);
     let blocked = settings.tls.blocked_file.clone();
     ServerTls::load_blocking(files, blocked, keys.clone(), protocols).map(Some).map_err(in_section(section))
 }
 
-/// TLS to other nodes, whose names are those in `cluster.nodes`.
+/// TLS to other nodes. Their names are in `cluster.nodes`.
 fn to_nodes(settings: &Settings, keys: &Keys) -> Result<ClientTls, HubError> {
     let files = &settings.cluster_tls;
     let identity = Some(identity(NODES, files)?);

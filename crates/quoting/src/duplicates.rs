@@ -63,7 +63,7 @@ struct Slot {
     /// The DFSP whose answers are valid: the receiver of the request or, if no request is known, the first one that
     /// answered.
     payee: Option<ParticipantId>,
-    /// Expiration of the answer; the end of time if there is none.
+    /// Expiration of the answer; the end of time without one.
     expires_at: Timestamp,
 }
 
@@ -150,7 +150,7 @@ impl Slot {
             Stage::Request => {
                 self.request = Some(message.fingerprint);
                 self.expires_at = message.expires_at.unwrap_or(Timestamp::MAX);
-                // An answer that arrived before the request, from a DFSP that is not its receiver, is no longer valid.
+                // An answer that arrived before the request is invalid if another DFSP than the receiver sent it.
                 if is_of_another {
                     self.response = None;
                 }
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_has_the_size_that_is_told() {
+    fn entry_has_its_documented_size() {
         assert!(size_of::<Slot>() <= 64, "{}", size_of::<Slot>());
     }
 }

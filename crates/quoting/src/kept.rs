@@ -90,7 +90,7 @@ pub struct KeptMessage {
     pub source: FspId,
     /// Its receiver, if it names one.
     pub destination: Option<FspId>,
-    /// Its headers as `name: value` lines, including the signature.
+    /// The message's headers as `name: value` lines, including the signature.
     pub headers: Vec<u8>,
     /// Its body, byte for byte.
     pub body: Vec<u8>,

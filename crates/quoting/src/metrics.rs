@@ -52,17 +52,17 @@ impl QuotingMetrics {
         let metrics = Self::default();
         registry.register(
             "upesi_quoting_messages",
-            "Accepted messages of quotes and payment requests, by what became of them",
+            "Accepted messages of quotes and payment requests, by outcome",
             metrics.messages.clone(),
         );
         registry.register(
             "upesi_quoting_duplicates",
-            "Messages of quotes under an id that was seen before: the same again, or a modified one",
+            "Repeated messages of quotes under the same id: identical or modified",
             metrics.duplicates.clone(),
         );
         registry.register(
             "upesi_quoting_refusals",
-            "Error callbacks of the hub's in quoting, by error code",
+            "Error callbacks that the hub sent in quoting, by error code",
             metrics.refusals.clone(),
         );
         registry.register(

@@ -34,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn queries_get_one_form() {
+    fn queries_are_normalized() {
         for (query, expected) in [
             (
                 "authenticationType=OTP&retriesLeft=2&amount=12.5&currency=USD",

@@ -25,7 +25,7 @@ pub(crate) struct Reading {
 pub(crate) enum Ask {
     /// `POST /quotes`
     Quote(QuoteContent),
-    /// `POST /bulkQuotes`; the currency is that of the first quote.
+    /// `POST /bulkQuotes`
     Bulk {
         /// Currency of the first quote.
         currency: Currency,
@@ -41,8 +41,8 @@ pub(crate) enum Ask {
         /// Expiration of the terms.
         expires_at: Timestamp,
     },
-    /// `PUT /quotes/{ID}`, `PUT /bulkQuotes/{ID}`, `PUT /fxQuotes/{ID}`. The currency is that of the payee's amount;
-    /// only quotes have it.
+    /// `PUT /quotes/{ID}`, `PUT /bulkQuotes/{ID}`, `PUT /fxQuotes/{ID}`. The currency of the payee's amount;
+    /// only quotes have one.
     Response(Option<Currency>),
     /// Any other message: a `GET`, an error, and all payment requests.
     PassOn,

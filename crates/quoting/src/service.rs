@@ -62,7 +62,7 @@ enum Plan {
 impl Quoting {
     /// Creates the handler. Register the metrics before, with [`QuotingMetrics::register`].
     ///
-    /// Errors: quotes must be stored, but there is no store, or it cannot be read.
+    /// Errors: quotes must be stored, but the hub has no store or cannot read it.
     pub fn new(
         config: &QuotingConfig,
         relay: Relay,

@@ -96,7 +96,7 @@ async fn duplicates_are_known_after_a_restart() {
 }
 
 #[tokio::test]
-async fn kinds_of_quotes_with_one_id_are_apart() {
+async fn quotes_of_different_kinds_may_have_the_same_id() {
     let directory = tempfile::tempdir().unwrap();
     let hub = open(directory.path(), Retention::default());
     hub.take("POST /fxQuotes", "bluebank", "fxp", &conversion(&[])).await.unwrap();
@@ -108,7 +108,7 @@ async fn kinds_of_quotes_with_one_id_are_apart() {
 }
 
 #[tokio::test]
-async fn what_could_not_be_delivered_is_kept_as_an_error() {
+async fn failed_delivery_is_stored_as_an_error() {
     let directory = tempfile::tempdir().unwrap();
     let hub = open(directory.path(), Retention::default());
     hub.set_reply("greenbank", Reply::Silence);
@@ -123,7 +123,7 @@ async fn what_could_not_be_delivered_is_kept_as_an_error() {
 }
 
 #[tokio::test]
-async fn an_answer_that_comes_first_is_kept_and_the_request_joins_it() {
+async fn answer_before_its_request_is_stored_with_it() {
     let directory = tempfile::tempdir().unwrap();
     let hub = open(directory.path(), Retention::default());
     hub.take(&format!("PUT /quotes/{QUOTE_ID}"), "greenbank", "bluebank", &response(&[])).await.unwrap();
@@ -135,7 +135,7 @@ async fn an_answer_that_comes_first_is_kept_and_the_request_joins_it() {
 }
 
 #[tokio::test]
-async fn an_answer_that_comes_too_late_is_not_kept() {
+async fn late_answer_is_not_stored() {
     let directory = tempfile::tempdir().unwrap();
     let config =
         QuotingConfig { keep: Some(Retention::default()), refuse_expired: true, ..QuotingConfig::default() };
@@ -151,7 +151,7 @@ async fn an_answer_that_comes_too_late_is_not_kept() {
 }
 
 #[tokio::test]
-async fn refused_requests_are_not_kept() {
+async fn rejected_requests_are_not_stored() {
     let directory = tempfile::tempdir().unwrap();
     let hub = open(directory.path(), Retention::default());
     hub.take(POST, "bluebank", "poorbank", &quote(&[])).await.unwrap();
@@ -160,7 +160,7 @@ async fn refused_requests_are_not_kept() {
 }
 
 #[tokio::test]
-async fn the_oldest_go_when_there_are_too_many_or_they_are_too_old() {
+async fn retention_deletes_quotes_above_age_or_number() {
     let directory = tempfile::tempdir().unwrap();
     let bounds = Retention { keep_days: 2, keep_max: 150 };
     let hub = open(directory.path(), bounds);
@@ -173,7 +173,7 @@ async fn the_oldest_go_when_there_are_too_many_or_they_are_too_old() {
     let kept = |hub: &Hub| -> Vec<usize> {
         (0..total).filter(|number| hub.quoting.find(&ulid(*number)).unwrap().is_some()).collect()
     };
-    assert_eq!(kept(&hub).len(), total, "nothing goes before it is asked for");
+    assert_eq!(kept(&hub).len(), total, "no quote is deleted before the retention runs");
     assert_eq!(hub.quoting.drop_old().await.unwrap(), 250);
     assert_eq!(kept(&hub), (250..total).collect::<Vec<_>>());
     assert_eq!(hub.quoting.drop_old().await.unwrap(), 0);
@@ -200,7 +200,7 @@ async fn the_oldest_go_when_there_are_too_many_or_they_are_too_old() {
 }
 
 #[tokio::test]
-async fn a_clock_that_goes_back_does_not_leave_quotes_behind() {
+async fn quotes_stored_after_a_clock_step_back_are_deleted() {
     let directory = tempfile::tempdir().unwrap();
     let hub = open(directory.path(), Retention { keep_days: 1, keep_max: 1 });
     for (number, step_ms) in [(0, -5 * DAY_MS), (1, -DAY_MS), (2, 0), (3, 0)] {
@@ -214,7 +214,7 @@ async fn a_clock_that_goes_back_does_not_leave_quotes_behind() {
 }
 
 #[tokio::test]
-async fn what_the_store_does_not_take_is_refused_at_once() {
+async fn request_is_rejected_at_once_if_the_store_fails() {
     let directory = tempfile::tempdir().unwrap();
     let store = upesi_tables::store::Store::open(
         directory.path(),

@@ -8,7 +8,7 @@ use upesi_quoting::QuotingConfig;
 const POST: &str = "POST /quotes";
 
 #[tokio::test]
-async fn resends_go_on_and_changes_are_refused() {
+async fn repeated_requests_are_forwarded_and_modified_ones_rejected() {
     for (resource, base, first, other) in [
         ("quotes", "quotes", quote(&[]), quote(&[("amount.amount", r#""13""#)])),
         ("bulkQuotes", "bulk", bulk(&[]), bulk(&[("geoCode", r#"{"latitude":"1","longitude":"1"}"#)])),
@@ -41,7 +41,7 @@ async fn resends_go_on_and_changes_are_refused() {
 }
 
 #[tokio::test]
-async fn answers_are_checked_for_changes_apart_from_requests() {
+async fn answers_are_compared_separately_from_requests() {
     let hub = Hub::new(Setup::default());
     let line = format!("PUT /quotes/{QUOTE_ID}");
     let passed = format!("bluebank PUT /quotes/quotes/{QUOTE_ID} < greenbank");
@@ -66,7 +66,7 @@ async fn answers_are_checked_for_changes_apart_from_requests() {
 }
 
 #[tokio::test]
-async fn refused_requests_are_not_remembered() {
+async fn rejected_requests_are_not_remembered() {
     let hub = Hub::new(Setup::default());
     hub.take(POST, "bluebank", "poorbank", &quote(&[])).await.unwrap();
     assert_eq!(hub.metric("upesi_quoting_refusals_total", &["3201"]), 1);
@@ -76,7 +76,7 @@ async fn refused_requests_are_not_remembered() {
 }
 
 #[tokio::test]
-async fn the_duplicate_check_can_be_off_and_forgets_the_oldest() {
+async fn duplicate_check_can_be_disabled_and_drops_the_oldest() {
     let one = quote(&[]);
     let changed = quote(&[("amount.amount", r#""13""#)]);
     let another = quote(&[("quoteId", r#""01J8ZC5Y2T3V4W5X6Y7Z8A9B0C""#)]);
@@ -96,7 +96,7 @@ async fn the_duplicate_check_can_be_off_and_forgets_the_oldest() {
 }
 
 #[tokio::test]
-async fn a_scheme_may_refuse_what_is_expired() {
+async fn expired_messages_are_rejected_if_configured() {
     let config = QuotingConfig { refuse_expired: true, ..QuotingConfig::default() };
     let at = |text: &str| format!(r#""{text}""#);
     let (now, later) = (at(NOW), at("2030-01-01T00:00:00.001Z"));
@@ -120,7 +120,7 @@ async fn a_scheme_may_refuse_what_is_expired() {
 }
 
 #[tokio::test]
-async fn an_answer_to_an_expired_request_is_refused_too() {
+async fn answer_to_an_expired_request_is_rejected() {
     let config = QuotingConfig { refuse_expired: true, ..QuotingConfig::default() };
     let hub = Hub::new(Setup { config, ..Setup::default() });
     let wanted = quote(&[("expiration", r#""2030-01-01T00:00:01.000Z""#)]);
@@ -151,7 +151,7 @@ const RULES: &str = r#"[
      "event":{"type":"INTERCEPT_QUOTE","params":{"rerouteToFsp":"nobank"}}}]"#;
 
 #[tokio::test]
-async fn rules_refuse_and_reroute() {
+async fn rules_reject_and_reroute() {
     let hub = Hub::new(Setup { rules: RULES, ..Setup::default() });
     let note = |text: &'static str| quote(&[("note", text), ("quoteId", r#""01J8ZC5Y2T3V4W5X6Y7Z8A9B0C""#)]);
     hub.take(POST, "bluebank", "greenbank", &quote(&[])).await.unwrap();

@@ -19,7 +19,7 @@ async fn hub_takes(line: &str, from: &str, to: &str, body: &str) -> Vec<String> 
 }
 
 #[tokio::test]
-async fn requests_for_quotes_go_on_or_are_refused() {
+async fn quote_requests_are_forwarded_or_rejected() {
     let passed = |dfsp: &str| vec![format!("{dfsp} POST /quotes/quotes < bluebank")];
     let refused = |text: &str| vec![error("quotes", "bluebank", "quotes", text)];
     let payee_lacks = |name| format!("3201 Destination FSP Error - Unsupported participant '{name}'");
@@ -39,7 +39,7 @@ async fn requests_for_quotes_go_on_or_are_refused() {
         ("poorbank", currencies(r#"["USD"]"#), passed("poorbank")),
         ("redbank", currencies(r#"["USD"]"#), refused(&payee_lacks("redbank"))),
         ("nobank", currencies(r#"["USD"]"#), refused(&payee_lacks("nobank"))),
-        // DFSPs that the body names, which differ from those of the headers.
+        // The body names other DFSPs than the headers.
         ("greenbank", vec![("payer.partyIdInfo.fspId", r#""bluebank""#)], passed("greenbank")),
         ("greenbank", vec![("payer.partyIdInfo.fspId", r#""fxp""#)], passed("greenbank")),
         ("greenbank", vec![("payer.partyIdInfo.fspId", r#""redbank""#)], refused(&payer_lacks("redbank"))),
@@ -94,7 +94,7 @@ async fn quotes_are_timed_until_their_callbacks() {
         ask(4).await;
         tokio::time::advance(Duration::from_secs(3_600)).await;
         ask(5).await;
-        assert_eq!(timed(&hub).0, [1, 1, 1, 1], "nobody answered the fourth");
+        assert_eq!(timed(&hub).0, [1, 1, 1, 1], "the fourth quote had no answer");
         // A customer may take that long to answer.
         hub.take("POST /transactionRequests", "bluebank", "greenbank", &request_to_pay()).await.unwrap();
         let answer = format!("PUT /transactionRequests/{QUOTE_ID}");
@@ -105,7 +105,7 @@ async fn quotes_are_timed_until_their_callbacks() {
 }
 
 #[tokio::test]
-async fn answers_need_an_account_in_what_the_payee_gets() {
+async fn answer_requires_an_account_in_the_payees_currency() {
     let line = format!("PUT /quotes/{QUOTE_ID}");
     let passed = |from: &str| vec![format!("bluebank PUT /quotes/quotes/{QUOTE_ID} < {from}")];
     let lacks = |name: &str| {
@@ -131,7 +131,7 @@ async fn answers_need_an_account_in_what_the_payee_gets() {
 }
 
 #[tokio::test]
-async fn an_accept_on_an_answer_is_refused_later() {
+async fn accept_header_on_an_answer_is_rejected_by_a_callback() {
     let accept = [("accept", "application/vnd.interoperability.quotes+json;version=1")];
     for (resource, base, body) in [
         ("quotes", "quotes", response(&[])),
@@ -155,7 +155,7 @@ async fn an_accept_on_an_answer_is_refused_later() {
 }
 
 #[tokio::test]
-async fn bulk_quotes_are_judged_by_their_first_quote() {
+async fn bulk_quotes_are_checked_by_their_first_quote() {
     for (from, to, changes, expected) in [
         ("bluebank", "greenbank", vec![], "greenbank POST /bulk/bulkQuotes < bluebank".to_owned()),
         (
@@ -198,7 +198,7 @@ async fn bulk_quotes_are_judged_by_their_first_quote() {
 }
 
 #[tokio::test]
-async fn a_provider_of_conversions_needs_both_currencies() {
+async fn fx_provider_must_have_accounts_in_both_currencies() {
     let refused = |name: &str| {
         let text = format!("3100 Generic validation error - Unsupported participant '{name}'");
         error("fxQuotes", "bluebank", "fx", &text)
@@ -219,7 +219,7 @@ async fn a_provider_of_conversions_needs_both_currencies() {
 }
 
 #[tokio::test]
-async fn whatever_else_is_passed_on_to_the_destination() {
+async fn other_messages_are_forwarded_to_the_destination() {
     for (resource, base) in [("quotes", "quotes"), ("bulkQuotes", "bulk"), ("fxQuotes", "fx")] {
         for (method, tail, body) in [("GET", "", ""), ("PUT", "/error", ERROR)] {
             let path = format!("/{resource}/{QUOTE_ID}{tail}");
@@ -233,7 +233,7 @@ async fn whatever_else_is_passed_on_to_the_destination() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_delivered_is_told_to_its_sender() {
+async fn failed_delivery_is_reported_to_the_sender() {
     let propagated = r#"{"errorInformation":{"errorCode":"5106","errorDescription":"not in dollars"}}"#;
     for (reply, text) in [
         (Reply::Error(400, propagated), "5106 not in dollars"),
@@ -293,7 +293,7 @@ async fn an_unknown_sender_is_refused_at_once() {
 }
 
 #[tokio::test]
-async fn above_its_limit_requests_are_refused_and_nothing_is_sent() {
+async fn requests_above_the_limit_are_rejected_and_not_sent() {
     let hub = Hub::new(Setup { in_flight_max: Some(1), ..Setup::default() });
     let ticket = hub.relay.admit(&upesi_types::FspId::parse("bluebank").unwrap(), 0).unwrap();
     let taken = upesi_delivery::Handler::handle(

@@ -51,7 +51,7 @@ async fn play(hub: &Hub, answers: &[Answer<'_>]) {
 }
 
 #[tokio::test]
-async fn a_stranger_neither_takes_nor_spoils_the_place_of_the_dfsp_that_was_asked() {
+async fn answer_of_another_dfsp_does_not_affect_the_receivers() {
     for (hub, _directory) in both() {
         hub.take(POST, "bluebank", "greenbank", &quote(&[])).await.unwrap();
         hub.sent();
@@ -74,7 +74,7 @@ async fn a_stranger_neither_takes_nor_spoils_the_place_of_the_dfsp_that_was_aske
 }
 
 #[tokio::test]
-async fn without_a_known_request_the_first_to_answer_is_compared_with_itself() {
+async fn answers_before_any_request_are_compared_only_for_the_first_sender() {
     for (hub, _directory) in both() {
         let answers: [Answer<'_>; 5] = [
             ("fxp", "1", passed),
@@ -103,7 +103,7 @@ async fn without_a_known_request_the_first_to_answer_is_compared_with_itself() {
 }
 
 #[tokio::test]
-async fn an_answer_that_overtakes_its_request_stays_remembered() {
+async fn answer_before_its_request_is_remembered() {
     for (hub, _directory) in both() {
         play(&hub, &[("greenbank", "12", passed)]).await;
         hub.take(POST, "bluebank", "greenbank", &quote(&[])).await.unwrap();
@@ -116,7 +116,7 @@ const TO_FXP: &str = r#"[{"conditions":{"all":[{"fact":"operation","operator":"e
     "event":{"type":"INTERCEPT_QUOTE","params":{"rerouteToFsp":"fxp"}}}]"#;
 
 #[tokio::test]
-async fn the_dfsp_that_a_rule_names_is_the_one_that_was_asked() {
+async fn rerouted_quote_is_answered_by_the_rules_dfsp() {
     let directory = tempfile::tempdir().unwrap();
     let keep = QuotingConfig { keep: Some(Retention::default()), ..QuotingConfig::default() };
     for (config, store) in [(QuotingConfig::default(), None), (keep, Some(directory.path()))] {
@@ -134,7 +134,7 @@ async fn the_dfsp_that_a_rule_names_is_the_one_that_was_asked() {
 }
 
 #[tokio::test]
-async fn after_a_restart_the_dfsp_that_was_asked_is_still_known() {
+async fn receiver_of_a_stored_quote_is_known_after_a_restart() {
     let directory = tempfile::tempdir().unwrap();
     let open = || {
         let config = QuotingConfig { keep: Some(Retention::default()), ..QuotingConfig::default() };
@@ -150,7 +150,7 @@ async fn after_a_restart_the_dfsp_that_was_asked_is_still_known() {
 }
 
 #[tokio::test]
-async fn only_the_dfsp_that_was_asked_and_the_hub_write_errors() {
+async fn only_the_receiver_and_the_hub_store_errors() {
     let directory = tempfile::tempdir().unwrap();
     let config = QuotingConfig { keep: Some(Retention::default()), ..QuotingConfig::default() };
     let hub = Hub::new(Setup { config, store: Some(directory.path()), ..Setup::default() });
@@ -180,7 +180,7 @@ async fn only_the_dfsp_that_was_asked_and_the_hub_write_errors() {
 }
 
 #[tokio::test]
-async fn a_question_for_an_unknown_quote_keeps_nothing() {
+async fn get_of_an_unknown_quote_stores_nothing() {
     let directory = tempfile::tempdir().unwrap();
     let config = QuotingConfig { keep: Some(Retention::default()), ..QuotingConfig::default() };
     let hub = Hub::new(Setup { config, store: Some(directory.path()), ..Setup::default() });

@@ -72,8 +72,8 @@ impl Stream {
         self.writer.next_seq() - 1
     }
 
-    /// Accepts the records of an entry for the next [`Stream::write`]. Existing records are compared, except those that
-    /// the store has deleted because its tables contain them.
+    /// Accepts the records of an entry for the next [`Stream::write`]. Existing records are compared, except records
+    /// that the store has deleted because its tables contain them.
     fn accept(&mut self, log: &str, offset: u64, entry: &Entry<'_>) -> Result<(), ReplicationError> {
         let Some(records) = decode(entry.body, entry.first_seq, entry.count) else {
             return Err(ReplicationError::Records { log: log.to_owned(), offset });
@@ -118,7 +118,7 @@ impl Stream {
         }
     }
 
-    /// The last record before those in the files, and a time before all of them.
+    /// The last record before the records in the files, and a time before all of them.
     fn begins_behind(&self) -> Result<(u64, i64), JournalError> {
         let log = EmbeddedLog::for_reading(&self.disk);
         let seq = log.oldest_seq()?.unwrap_or(self.last_seq() + 1) - 1;
@@ -129,7 +129,7 @@ impl Stream {
         Ok((seq, first.map_or(self.writer.last_time_ns(), |time_ns| time_ns - 1)))
     }
 
-    /// Records after `seq`, until they reach this size or there are no more.
+    /// Records after `seq`, up to this size.
     fn records_behind(&self, seq: u64, bytes_max: usize) -> Result<Batch, JournalError> {
         let mut batch = Batch::new(seq + 1);
         let mut reader = EmbeddedLog::for_reading(&self.disk).read_from(seq + 1);
@@ -160,7 +160,7 @@ impl Copy {
     /// Opens the copies of a data directory. `tell_every`: interval of reports to the log.
     ///
     /// # Errors
-    /// They are damaged, or belong to another cluster.
+    /// The copies are damaged, or belong to another cluster.
     pub fn open(copies: Copies, cluster: ClusterId, tell_every: Duration) -> Result<Self, ReplicationError> {
         let (mut copy, is_new) = Self::of_any(copies, cluster, tell_every)?;
         if is_new && copy.has_records() {
@@ -173,7 +173,7 @@ impl Copy {
         Ok(copy)
     }
 
-    /// Opens the copies without writing, also those of a standalone hub. Returns whether the directory belongs to no
+    /// Opens the copies, or the files of a standalone hub, without writing. Returns whether the directory belongs to no
     /// cluster.
     pub fn of_any(
         copies: Copies,
@@ -251,7 +251,7 @@ impl Copy {
         self.store.expect_kept(log.store_seq)
     }
 
-    /// The last records before those in the files; `None` if the files are complete.
+    /// The last records before the records in the files; `None` if the files are complete.
     pub fn begins_behind(&self) -> Result<Option<Beginning>, JournalError> {
         let ((seq, time_ns), store) = (self.journal.begins_behind()?, self.store.begins_behind()?);
         let store = StorePosition { seq: store.0, time_ns: store.1 };

@@ -72,7 +72,7 @@ pub enum ReplicationError {
         /// The last record of the store before it.
         store_seq: u64,
     },
-    /// Records that the log lacks are no longer in the copy's files.
+    /// The copy's files no longer contain records that the log lacks.
     #[error(
         "the log lacks records of the {part} from {missing} on, but this node's files begin with {oldest}: the log \
          cannot be repaired from here; create a new topic and repair it"
@@ -85,7 +85,7 @@ pub enum ReplicationError {
         /// The oldest record in the files.
         oldest: u64,
     },
-    /// There is a leader while the log should be repaired.
+    /// Another node is the leader while the log should be repaired.
     #[error("another node is appending to {log}: stop all nodes, then repair it")]
     Contended {
         /// The log.
@@ -117,7 +117,7 @@ pub enum ReplicationError {
     },
     /// A node without entries found entries of another cluster in its log.
     #[error(
-        "{log} has entries of another cluster: check `cluster.id`, or use a separate topic for this cluster          (`cluster.topic`)"
+        "{log} has entries of another cluster: check `cluster.id`, or use a separate topic for this cluster (`cluster.topic`)"
     )]
     ForeignLog {
         /// The log.
@@ -125,7 +125,7 @@ pub enum ReplicationError {
     },
     /// Records of the log and of the copy differ.
     #[error(
-        "record {seq} of this node's {part} differs from that of {log}: restore the data directory from a backup, or \
+        "record {seq} of this node's {part} differs from the record in {log}: restore the data directory from a backup, or \
          start with an empty one"
     )]
     CopyDiffers {

@@ -48,7 +48,7 @@ impl History {
         });
     }
 
-    /// Positions from which a node may continue, the newest first: its current one, older ones, and the beginning.
+    /// Positions where a node may continue, the newest first: its current one, older ones, and the beginning.
     pub fn candidates(&self, place: &Place) -> Vec<Place> {
         let older = self.0.iter().rev().filter(|older| *older != place).cloned();
         let mut all: Vec<Place> = std::iter::once(place.clone()).chain(older).collect();
@@ -77,7 +77,7 @@ pub(crate) fn first_in(
     Ok(None)
 }
 
-/// How long a read of the log waits for an entry.
+/// Time that a read of the log waits for an entry.
 pub(crate) const PATIENCE: Duration = Duration::from_millis(100);
 /// Maximum number of consecutive reads without an entry although the log has more.
 pub(crate) const LOOKS_MAX: u32 = 100;
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn old_places_are_few_and_never_much_further_back_than_needed() {
+    fn old_positions_are_few_and_close_to_the_needed_one() {
         let mut history = History::default();
         for at in (0..200_000).step_by(7) {
             history.note(&place_at(at));
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn places_of_what_the_log_lost_are_forgotten_and_the_rest_is_kept_on_disk() {
+    fn positions_of_lost_entries_are_dropped_and_others_stored() {
         let mut history = History::default();
         for at in [3, 20, 24, 30] {
             history.note(&place_at(at));

@@ -41,7 +41,7 @@ pub(crate) struct Leading {
     pub(crate) is_held_up: Arc<AtomicBool>,
 }
 
-/// Reason why a node is no longer the leader.
+/// Reason for the end of a leadership.
 #[derive(Clone, Debug)]
 enum Ended {
     Superseded { by: String },

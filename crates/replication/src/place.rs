@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_is_read_as_it_was_written() {
+    fn position_round_trips() {
         let disk = SimDisk::new(1);
         assert_eq!(Place::load(&disk).expect("a disk"), None);
         let nowhere = Place::start(ClusterId(9));
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_changed_bit_is_found() {
+    fn corrupt_position_is_detected() {
         let intact = place().encode();
         for bit in 0..8 * 108 {
             let mut changed = intact;

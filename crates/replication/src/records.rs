@@ -55,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn records_are_read_as_they_were_written() {
+    fn records_round_trip() {
         let (batch, mut body) = (batch(), vec![1]);
         let times = encode(&batch, &mut body);
         assert_eq!(times, Times { first_ns: 5, last_ns: 9 });
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn other_bytes_are_no_records() {
+    fn other_bytes_are_rejected() {
         let mut body = Vec::new();
         encode(&batch(), &mut body);
         for count in [0, 2, 4, u32::MAX] {

@@ -95,14 +95,14 @@ mod tests {
     const LIMIT: Duration = Duration::from_secs(60);
 
     #[test]
-    fn who_waits_is_next() {
+    fn waiting_thread_is_next() {
         let turns = Arc::new(Turns::new(Vec::new()));
         let mut mine = turns.turn();
         let other = Arc::clone(&turns);
         let waiting = thread::spawn(move || other.turn().push("the other"));
         let until = Instant::now() + LIMIT;
         while turns.gate.try_lock().is_ok() {
-            assert!(Instant::now() < until, "nobody waits at the gate");
+            assert!(Instant::now() < until, "no thread waits at the gate");
             thread::yield_now();
         }
         mine.push("first");

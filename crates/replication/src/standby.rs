@@ -1,4 +1,4 @@
-//! A standby: a node that follows the log until it becomes leader.
+//! A standby: a follower that reads the log until it becomes leader.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -15,10 +15,9 @@ use crate::partition::{Copied, Event, Partition, next};
 use crate::replicated_log::ReplicatedLog;
 use crate::settings::NodeSettings;
 
-/// How long a standby waits for an entry before it checks the clock.
+/// Time that a standby waits for an entry before it checks the clock.
 const PATIENCE: Duration = Duration::from_millis(20);
-/// How long the log may lack records of the copy, because brokers may briefly report an older end after a leader
-/// change.
+/// Time that the log may lack records of the copy. After a leader change, brokers may briefly report an older end.
 const LOST_AFTER: Duration = Duration::from_secs(5);
 /// Interval between queries of other nodes' copies while they are unknown.
 const ASK_EVERY: Duration = Duration::from_secs(1);
@@ -34,7 +33,7 @@ pub struct Progress {
     pub entry_at_ns: i64,
     /// The last entry was rejected for a reason that operators must know.
     pub is_alarming: bool,
-    /// Time by which this node's clock is ahead of the log's, so that the node does not lead although its claim was
+    /// Lead of this node's clock over the log's clock. If it is not zero, the node does not lead although its claim was
     /// accepted.
     pub ahead: Duration,
 }
@@ -43,7 +42,7 @@ pub struct Progress {
 pub enum Stood {
     /// The node is the leader. From now on the log is the engine's journal.
     Elected(ReplicatedLog),
-    /// The node was asked to stop.
+    /// The node was stopped.
     Stopped,
 }
 
@@ -306,7 +305,7 @@ fn bounds(partition: &mut dyn Partition, stops: &AtomicBool) -> Result<Option<Ra
 struct ArrivedEntry<'a> {
     offset: u64,
     bytes: &'a [u8],
-    /// Time at which the brokers appended it, if they report it.
+    /// Time when the brokers appended it, if they report it.
     appended_ns: Option<i64>,
 }
 
@@ -315,7 +314,7 @@ struct Following {
     copy: Copy,
     /// Progress to report once the copy is written.
     untold: Option<Progress>,
-    /// The entry at this offset must be the one that was accepted last.
+    /// The offset of the entry that was accepted last.
     expected_at: Option<u64>,
     entry_at_ns: i64,
 }

@@ -111,7 +111,8 @@ fn fill(archive: &Arc<FjallArchive>, count: u64, batch: u64, value_bytes: usize)
     cpu_before + generating
 }
 
-/// Checks absent ids until told to stop; counts those that the filter answers apart from those that ask the store.
+/// Checks absent ids until `stop` is set. Counts checks that the filter answers and checks that read the store
+/// separately.
 fn read_until(archive: &dyn Archive, stop: &AtomicBool) -> [Waits; 2] {
     let mut waits = [Waits::default(), Waits::default()];
     let mut index = 1 << 40;

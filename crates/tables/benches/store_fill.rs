@@ -1,4 +1,4 @@
-//! Fills a store with entries like those of a party directory and prints what that costs.
+//! Fills a store with entries like a party directory's, and prints time, CPU, memory and disk usage.
 //!
 //! `cargo bench -p upesi-tables --bench store_fill`, settings by environment: `COUNT` entries (10,000,000), `CHUNK`
 //! entries per update (10,000), `IN_MEMORY_MB` (0) to keep the table in memory, `ORDER` (`random` or `sorted`),

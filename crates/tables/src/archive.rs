@@ -68,13 +68,14 @@ pub trait Archive: Send + Sync {
     /// Makes everything applied so far survive a crash and returns the durable watermark.
     fn sync(&self) -> Result<u64, TablesError>;
 
-    /// The durable watermark: the journal sequence number up to which every finished transfer survives a crash; 0 if
-    /// nothing was archived. After opening, folding of the journal continues there. A store whose directory files were
-    /// lost may open as an empty one. So the owner of a snapshot or of removed segments compares watermarks: an archive
-    /// that is behind is damaged and must be rebuilt.
+    /// The durable watermark: the sequence number of a journal record. All transfers finished by then survive a crash;
+    /// 0 if nothing was archived. After opening, folding of the journal continues there. A store whose directory files
+    /// were lost may open as an empty one. So the owner of a snapshot or of removed segments compares watermarks: an
+    /// archive that is behind is damaged and must be rebuilt.
     fn watermark(&self) -> u64;
 
-    /// The journal sequence number up to which every finished transfer can be looked up. Never below the durable one.
+    /// The sequence number of a journal record. All transfers finished by then can be looked up. Never below the durable
+    /// watermark.
     fn watermark_applied(&self) -> u64;
 
     /// Sizes and counts for metrics; cheap enough to read every few seconds.
@@ -88,7 +89,7 @@ pub trait Archive: Send + Sync {
     ) -> Result<(), TablesError>;
 
     /// Visits the transfers after a position, division by division, the oldest first, and within each in the order of
-    /// [`TransferId::to_bytes`], until `visit` breaks. Skips divisions all of whose transfers finished before `since`.
+    /// [`TransferId::to_bytes`], until `visit` breaks. Skips divisions that only have transfers finished before `since`.
     /// Transfers that are applied after a visit from the very beginning may be missing from visits that continue it.
     fn visit_behind(
         &self,

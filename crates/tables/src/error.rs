@@ -226,7 +226,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_error_names_the_part_its_directory_and_what_to_do() {
+    fn error_names_the_part_its_directory_and_the_remedy() {
         let damaged = || Fault::Damaged("a list".to_owned());
         let format = || Fault::Format("version 9".to_owned());
         let refused = || Fault::Io(Error::from(ErrorKind::PermissionDenied));

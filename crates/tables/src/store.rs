@@ -75,9 +75,9 @@ pub struct StoreStats {
     pub disk_bytes: u64,
     /// Approximate size of changes in memory that are not in sorted tables yet, in bytes.
     pub pending_bytes: u64,
-    /// Tables that are completely in memory, so that gets need no disk.
+    /// Tables that are completely in memory, so that lookups do not read the disk.
     pub resident_tables: u64,
-    /// Memory of these tables and of those that are still being loaded, in bytes.
+    /// Memory of these tables and of tables that are still being loaded, in bytes.
     pub resident_bytes: u64,
     /// Whether an earlier failure stopped all updates.
     pub poisoned: bool,
@@ -158,7 +158,7 @@ impl Store {
     /// syncs.
     pub fn table(&self, name: &str) -> Result<Table, TablesError> {
         let is_name = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
-        assert!(!name.is_empty() && name.bytes().all(is_name), "{name:?} is no name of a table");
+        assert!(!name.is_empty() && name.bytes().all(is_name), "{name:?} is not the name of a table");
         Ok(Table { state: self.inner.tables.table(name)?, tables: Arc::clone(&self.inner.tables) })
     }
 
@@ -205,7 +205,7 @@ impl Store {
         self.inner.superseded.get().is_some()
     }
 
-    /// Accepts no more updates, finishes the queued ones, and stops the writer. Readers can continue. Waits for
+    /// Rejects further updates, finishes the queued ones, and stops the writer. Readers can continue. Waits for
     /// the disk.
     pub fn close(&self) {
         self.writer.close();

@@ -54,9 +54,9 @@ struct Part {
 #[derive(Clone, Debug)]
 enum OfPeer {
     Own(Part),
-    /// Its files have been unusable from the start: connections are refused.
+    /// The peer's files have been unusable from the start: connections are refused.
     Unusable(u64),
-    /// Its files were removed in this generation.
+    /// The peer's files were removed in this generation.
     Removed(u64),
 }
 
@@ -68,7 +68,7 @@ struct InForce {
     stock: Vec<Stock>,
 }
 
-/// The peer's own files cannot be used, and there are no earlier ones in effect.
+/// The peer's own files cannot be used, and no earlier ones are in effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the TLS files of this peer cannot be used")]
 pub struct Unusable;

@@ -10,7 +10,7 @@ use x509_parser::prelude::{AttributeTypeAndValue, FromDer, X509Certificate};
 
 use crate::issuer::VerifiedIssuer;
 
-/// Parts of a subject by which schemes name DFSPs, and their object identifiers.
+/// Parts of a subject that name the DFSP in some schemes, and their object identifiers.
 const SUBJECT_PARTS: [(&str, &str); 3] =
     [("CN", "2.5.4.3"), ("OU", "2.5.4.11"), ("UID", "0.9.2342.19200300.100.1.1")];
 
@@ -122,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn digests_keep_their_zeros_and_numbers_do_not() {
+    fn digests_keep_leading_zeros_and_serial_numbers_do_not() {
         assert_eq!(
             (hex(&[0, 1, 0xab]), number_in_hexadecimal(&[0, 1, 0xab])),
             ("0001ab".into(), "01ab".into())

@@ -48,7 +48,7 @@ impl Place {
 }
 
 #[test]
-fn what_is_in_force_is_listed_with_its_end() {
+fn active_certificates_are_listed_with_their_expiry() {
     let place = Place::new();
     let tls = ServerTls::load(place.files()).unwrap();
     let entry = place.authority.entries()[0].clone();
@@ -66,7 +66,7 @@ fn what_is_in_force_is_listed_with_its_end() {
 }
 
 #[test]
-fn a_key_that_everybody_may_read_is_refused() {
+fn world_readable_key_is_rejected() {
     let place = Place::new();
     for (mode, accepted) in [(0o600, true), (0o640, true), (0o644, false), (0o604, false), (0o602, false)] {
         fs::set_permissions(place.file("hub.key"), fs::Permissions::from_mode(mode)).unwrap();
@@ -77,14 +77,14 @@ fn a_key_that_everybody_may_read_is_refused() {
             assert!(text.contains("every user") && text.contains("chmod 600"), "{text}");
         }
     }
-    // Also through a link: the mode is that of the target.
+    // Also through a link: the target's mode counts.
     fs::rename(place.file("hub.key"), place.file("elsewhere")).unwrap();
     std::os::unix::fs::symlink(place.file("elsewhere"), place.file("hub.key")).unwrap();
     assert!(ServerTls::load(place.files()).is_err());
 }
 
 #[test]
-fn files_that_cannot_be_used_are_named_and_change_nothing() {
+fn unusable_files_are_reported_and_change_nothing() {
     let mut place = Place::new();
     place.issue("other");
     let other = TempDir::new().unwrap();
@@ -136,7 +136,7 @@ fn swap(mount: &std::path::Path, version: &str, files: &[(&str, Vec<u8>)]) {
 }
 
 #[test]
-fn a_mounted_secret_is_taken_up_when_it_changes() {
+fn changed_secret_mount_is_reloaded() {
     let mut place = Place::new();
     place.issue("next");
     let mount = TempDir::new().unwrap();

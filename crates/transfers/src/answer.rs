@@ -35,7 +35,7 @@ mod tests {
     use upesi_ledger::AdminOutcome;
 
     #[test]
-    fn the_engines_replies_become_statuses() {
+    fn engine_replies_map_to_statuses() {
         assert_eq!(outcome(Ok(Reply::Accepted)), Ok(Accepted));
         let ghost = upesi_types::FspId::parse("ghost").unwrap();
         for (reply, status, code) in [

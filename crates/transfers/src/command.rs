@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_are_ids_however_they_are_encoded_and_other_texts_stay() {
+    fn ids_are_decoded_and_other_texts_unchanged() {
         let id = TransferId::parse(ID).unwrap();
         for (segment, expected) in [
             (ID, ResourceId::Id(id)),
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn results_of_a_bulk_become_fulfilments_and_causes() {
+    fn bulk_results_become_fulfilments_and_causes() {
         const FULFILMENT: &str = r#""fulfilment":"UNlJ98hZTY_dsw0cAqw4i_UN3v4utt7CZFB4yfLbVFA""#;
         const ERROR: &str = r#""errorInformation":{"errorCode":"5104","errorDescription":"no"}"#;
         const EXTENSIONS: &str = r#""extensionList":{"extension":[{"key":"paid","value":"yes"}]}"#;
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_about_anything_else_are_none() {
+    fn requests_of_other_resources_are_not_commands() {
         for line in ["GET /parties/MSISDN/1", "DELETE /participants/MSISDN/1"] {
             let refusal = into_command(request(line, Version::V1_1, "")).unwrap_err();
             assert_eq!((refusal.status, refusal.code.number()), (501, 2002), "{line}");

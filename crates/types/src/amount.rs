@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn wire_amounts_outside_the_form_are_refused() {
+    fn malformed_wire_amounts_are_rejected() {
         for (text, error) in [
             ("", AmountError::Syntax),
             ("01", AmountError::Syntax),
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn operators_may_write_signs_and_zeros() {
+    fn operator_amounts_may_have_signs_and_extra_zeros() {
         for (text, units) in
             [("-3000", -30_000_000), ("007.50", 75_000), ("0.0000", 0), ("-0", 0), ("1.000000", 10_000)]
         {
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn arithmetic_stops_at_the_range() {
+    fn arithmetic_fails_outside_the_range() {
         let one = Amount::from_units(1).unwrap();
         assert_eq!(Amount::MAX.checked_add(one), None);
         assert_eq!(Amount::MAX.negated().checked_sub(one), None);

@@ -6,8 +6,8 @@ use crate::amount::{Amount, SCALE_DIGITS};
 
 /// A currency that the FSPIOP schema allows.
 ///
-/// It is an ISO 4217 alphabetic code, including `XXX` and the test code `XTS`. The codes of FSPIOP API v1.1 §7.5.5 that
-/// ISO 4217 never had or no longer has, such as `JEP`, `STD` and `ZWD`, are also allowed.
+/// The code is an ISO 4217 alphabetic code, including `XXX` and the test code `XTS`. The codes of FSPIOP API v1.1
+/// §7.5.5 that ISO 4217 never had or no longer has, such as `JEP`, `STD` and `ZWD`, are also allowed.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Currency([u8; 3]);
 
@@ -60,7 +60,8 @@ impl Currency {
         Some(10_i64.pow((SCALE_DIGITS as u32).saturating_sub(self.decimals()?)))
     }
 
-    /// Whether an amount has no more decimals than the currency, so that a bank can hold and move it. Every amount fits
+    /// Whether an amount has at most as many decimals as the currency, so that a bank can hold and move it. Every amount
+    /// fits
     /// a code without a smallest unit.
     pub fn has(self, amount: Amount) -> bool {
         self.smallest_unit().is_none_or(|unit| amount.units() % unit == 0)
@@ -127,7 +128,7 @@ mod tests {
           XCD XDR XOF XPF XTS XXX YER ZAR ZMW ZWD";
 
     #[test]
-    fn every_code_of_the_api_is_admitted() {
+    fn every_code_of_the_api_is_accepted() {
         let codes: alloc::vec::Vec<_> = FSPIOP_CODES.split(' ').collect();
         assert_eq!(codes.len(), 164);
         for code in codes {
@@ -154,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn amounts_with_more_decimals_than_the_currency_are_not_its_own() {
+    fn amounts_with_too_many_decimals_do_not_fit_the_currency() {
         for (code, amount, expected) in [
             ("KES", "0.01", true),
             ("KES", "0.001", false),
@@ -173,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn other_texts_are_no_currency() {
+    fn other_texts_are_rejected() {
         for text in ["", "KE", "kes", "KESX", "ABC", "ZZZ", "AAA", "€€"] {
             assert_eq!(Currency::parse(text), None, "{text}");
         }

@@ -158,7 +158,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn descriptions_end_before_a_word_where_there_is_no_room() {
+    fn long_descriptions_are_cut_between_words() {
         let code = ErrorCode::VALIDATION;
         let start = "Generic validation error - ";
         let words = |count: usize| "twelve-chars ".repeat(count);
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn listed_codes_ascend_and_have_a_text_and_a_status() {
+    fn listed_codes_are_sorted_and_have_a_text_and_a_status() {
         assert!(ErrorCode::ALL.is_sorted());
         for code in ErrorCode::ALL {
             assert!(code.text().is_some_and(|text| text.len() <= DESCRIPTION_CHARS_MAX));

@@ -38,7 +38,7 @@ mod tests {
     }
 
     #[test]
-    fn only_so_many_lower_case_digits_are_bytes() {
+    fn only_lower_case_digits_of_the_exact_length_are_accepted() {
         assert_eq!(unhex(&hex(&[0x0f, 0xf0, 0xa9])), Some([0x0f, 0xf0, 0xa9]));
         for text in ["", "0f", "0ff0a", "0ff0a9f", "0ff0a9ff", "0FF0A9", "+ff0a9", "0ff0ag", "0ff0é"] {
             assert_eq!(unhex::<3>(text), None, "{text}");

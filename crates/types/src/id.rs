@@ -68,7 +68,7 @@ impl TransferId {
         Some(Self { tag: 1 + (high & 0b11), value: value.to_be_bytes() })
     }
 
-    /// Makes a UUID of 16 bytes. Version and variant bits are forced to those of a random (version 4) UUID.
+    /// Makes a random (version 4) UUID of 16 bytes. The version and variant bits are overwritten.
     pub const fn from_random_bytes(mut bytes: [u8; 16]) -> Self {
         bytes[6] = (bytes[6] & 0x0f) | 0x40;
         bytes[8] = (bytes[8] & 0x3f) | 0x80;
@@ -149,7 +149,7 @@ impl fmt::Debug for TransferId {
     }
 }
 
-/// Identifies an FX transfer: a `commitRequestId`. Its forms are those of a [`TransferId`]. The id space is separate,
+/// Identifies an FX transfer: a `commitRequestId`. It has the same forms as a [`TransferId`]. The id space is separate,
 /// so an FX transfer and a transfer may have equal ids.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConversionId(TransferId);
@@ -183,7 +183,7 @@ impl fmt::Debug for ConversionId {
     }
 }
 
-/// Identifies a bulk transfer: a `bulkTransferId`. Its forms are those of a [`TransferId`]. The id space is separate.
+/// Identifies a bulk transfer: a `bulkTransferId`. It has the same forms as a [`TransferId`]. The id space is separate.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BulkId(TransferId);
 
@@ -278,7 +278,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ids_print_as_they_were_read_and_survive_storage() {
+    fn ids_round_trip_through_text_and_storage() {
         for text in [
             "5b1c7d0e-2f34-4a6b-9c8d-0e1f2a3b4c5d",
             "00000000-0000-1000-8000-000000000000",
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn other_texts_are_no_id() {
+    fn other_texts_are_rejected() {
         for text in [
             "",
             "5B1C7D0E-2F34-4A6B-9C8D-0E1F2A3B4C5D",
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn a_uuid_and_a_ulid_of_equal_bits_stay_apart() {
+    fn uuid_and_ulid_with_equal_bits_differ() {
         let uuid = TransferId::parse("01563e3a-b5d3-4676-8c61-efb99302bd5b").unwrap();
         let ulid = TransferId { tag: 1, value: uuid.value };
         assert_ne!(uuid, ulid);
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn a_conversion_and_a_transfer_of_one_id_have_keys_of_their_own() {
+    fn fx_transfer_and_transfer_with_the_same_id_have_different_keys() {
         for text in ["01563e3a-b5d3-4676-8c61-efb99302bd5b", "ZZZZZZZZZZZZZZZZZZZZZZZZZZ"] {
             let id = TransferId::parse(text).unwrap();
             let key = ConversionId::new(id).archive_key();
@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn new_names_can_be_used_as_they_are() {
+    fn new_names_have_restricted_characters() {
         for name in ["greenbank", "Green-Bank_2.ke", "-", "0"] {
             assert_eq!(FspId::parse_new(name).map(|name| name.to_string()).as_deref(), Some(name));
         }

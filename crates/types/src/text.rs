@@ -85,7 +85,7 @@ pub fn escape_lines(text: &str) -> Cow<'_, str> {
     })
 }
 
-/// Escapes all hidden characters except those that `is_kept` accepts, given the character and the text after it.
+/// Escapes all hidden characters that `is_kept` does not accept, given the character and the text after it.
 fn escape_except(text: &str, is_kept: impl Fn(char, &str) -> bool) -> Cow<'_, str> {
     let is_escaped = |(at, char): (usize, char)| {
         is_hidden(char) && !is_kept(char, text.get(at + char.len_utf8()..).unwrap_or_default())
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_are_in_order_and_apart() {
+    fn ranges_are_sorted_and_disjoint() {
         for pair in HIDDEN.windows(2) {
             assert!(pair[0].1 < pair[1].0, "{pair:?}");
         }
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cell_is_never_a_formula() {
+    fn spreadsheet_cells_are_never_formulas() {
         for (text, expected) in [
             ("plain", "plain"),
             ("=cmd|'/c calc'!A1", "'=cmd|'/c calc'!A1"),

@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn spans_are_whole_milliseconds_held_at_the_ends() {
+    fn durations_are_whole_milliseconds_and_saturate() {
         let at = Timestamp::from_ns;
         for (earlier, later, ms) in [
             (at(0), at(0), 0),
@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_has_passed_since_what_is_yet_to_come() {
+    fn elapsed_time_since_a_future_instant_is_zero() {
         let at = Timestamp::from_ns;
         for (earlier, later, ns) in [
             (1, 1_000_000, 999_999),

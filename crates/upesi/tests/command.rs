@@ -236,7 +236,7 @@ fn ledger_that_must_exist_is_created_by_init() {
         }
         let output = run(&["serve", "--data", shown, "--set", must_exist, "--admin", "127.0.0.1:0"]);
         assert_eq!(code(&output), 66, "{}", stderr(&output));
-        let expected = format!("there is no ledger in {shown} (data.must_exist): mount its volume");
+        let expected = format!("{shown} contains no ledger (data.must_exist): mount its volume");
         assert!(stderr(&output).contains(&expected), "{}", stderr(&output));
         assert_eq!(data.exists(), is_made);
     }

@@ -91,7 +91,7 @@ async fn only_reads_answer(disk: &SmallDisk, admin: &AdminClient, load: &Load) {
     assert!(health.contains("502") && health.contains("the disk is full"), "{health}");
     let refused = admin.create("/participants", r#"{"name":"latecomer","currency":"KES"}"#.to_owned()).await;
     let refused = refused.unwrap_err().to_string();
-    assert_eq!(refused, "the hub has no room on its disk (2003)");
+    assert_eq!(refused, "the hub's disk is full (2003)");
 }
 
 fn payments_are_refused(world: &World) {

@@ -43,8 +43,8 @@ async fn oracles_are_created_changed_and_deleted() {
         PUT /oracles/1 {"oracleId":1,"oracleIdType":"MSISDN","endpoint":{"value":"http://new:1","endpointType":"URL"},"currency":"USD","isDefault":true} => 204
         PUT /oracles/2 {"isDefault":1} => 204
         GET /oracles?type=MSISDN => 200 [{"oracleId":1,"oracleIdType":"MSISDN","endpoint":{"value":"http://new:1","endpointType":"URL"},"currency":"USD","isDefault":1},{"oracleId":2,"oracleIdType":"MSISDN","endpoint":{"value":"http://oracle:3000","endpointType":"URL"},"isDefault":1}]
-        PUT /oracles/2 {"currency":"USD"} => 400 3003 Oracle 1 is active for MSISDN in USD already
-        POST /oracles {"oracleIdType":"IBAN","endpoint":{"value":"http://x","endpointType":"URL"}} => 400 3003 Oracle 3 is active for IBAN without a currency already
+        PUT /oracles/2 {"currency":"USD"} => 400 3003 Oracle 1 is already active for MSISDN in USD
+        POST /oracles {"oracleIdType":"IBAN","endpoint":{"value":"http://x","endpointType":"URL"}} => 400 3003 Oracle 3 is already active for IBAN without a currency
         DELETE /oracles/3 => 204
         DELETE /oracles/3 => 400 3003 Oracle not found
         PUT /oracles/9 {"isDefault":true} => 400 3003 Oracle not found
@@ -127,12 +127,12 @@ async fn imports_accept_chunks_and_resume() {
     };
     check(&hub, r#"GET /directory/imports/jan => 200 {"importId":"jan","nextLine":1,"taken":0,"refused":0}"#)
         .await;
-    let first = r#"{"importId":"jan","nextLine":5,"taken":1,"refused":2,"chunk":{"taken":1,"refused":2,"refusals":[{"line":3,"reason":"fspId \"nobody\" is no participant"},{"line":4,"reason":"the party is registered by green"}]}}"#;
+    let first = r#"{"importId":"jan","nextLine":5,"taken":1,"refused":2,"chunk":{"taken":1,"refused":2,"refusals":[{"line":3,"reason":"fspId \"nobody\" is not a participant"},{"line":4,"reason":"the party is registered by green"}]}}"#;
     let lines = "MSISDN,1,,,green\nMSISDN,2,,,nobody\nMSISDN,1,,,blue\n";
     for _ in 0..2 {
         assert_eq!(send("?from=2", lines).await, (200, first.to_owned()), "and the same when it comes again");
     }
-    let gap = told("3100", "the import goes on at line 5");
+    let gap = told("3100", "the import continues at line 5");
     assert_eq!(send("?from=6", "MSISDN,3,,,green").await, (409, gap));
     let second =
         send("?from=5&replace=true&columns=fspId,partyIdType,partyIdentifier", "blue,MSISDN,1").await;
@@ -155,7 +155,7 @@ async fn imports_accept_chunks_and_resume() {
         (
             "?from=6&columns=a",
             "x",
-            "\"columns\" is not a header: there is no column \"a\"; expected are partyIdType,partyIdentifier,partySubIdOrType,currency,fspId",
+            "\"columns\" is not a header: unknown column \"a\"; expected are partyIdType,partyIdentifier,partySubIdOrType,currency,fspId",
         ),
         ("?from=6", &too_many, "a chunk has 1 to 10000 lines, this one has 10001"),
     ];

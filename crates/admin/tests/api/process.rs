@@ -35,7 +35,7 @@ async fn health_names_every_part_and_its_failure() {
     let parts = r#"{"name":"engine","status":"DOWN","detail":"shut down"},{"name":"clock","status":"OK"},{"name":"store","status":"OK"},{"name":"datastore","status":"OK"},{"name":"broker","status":"DOWN","detail":"shut down"}]}"#;
     assert!(down.ends_with(parts), "{down}");
     assert_eq!(hub.get("/live").await, r#"{"status":"OK"}"#);
-    let refused = refusal(2003, "Service currently unavailable - the hub has stopped taking commands");
+    let refused = refusal(2003, "Service currently unavailable - the hub no longer accepts commands");
     assert_eq!(hub.call("GET", "/participants", "").await, (503, refused.clone()));
     let body = r#"{"name":"green","currency":"KES"}"#;
     assert_eq!(hub.call("POST", "/participants", body).await, (503, refused));

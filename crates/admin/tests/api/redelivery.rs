@@ -152,7 +152,7 @@ async fn redelivery_on_a_full_disk_counts_remaining_callbacks() {
     assert_eq!(redeliver(&hub, r#"{"all":true}"#).await, part);
     assert_eq!(parked(&hub).await, remaining);
     // Without any progress the answer is an error.
-    let full = refusal(2003, "Service currently unavailable - the hub has no room on its disk");
+    let full = refusal(2003, "Service currently unavailable - the hub's disk is full");
     let answer = hub.call("POST", "/callbacks/redeliver", r#"{"all":true}"#).await;
     assert_eq!(answer, (503, full));
     assert_eq!(parked(&hub).await, remaining);

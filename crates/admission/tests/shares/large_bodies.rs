@@ -12,7 +12,7 @@ fn taken(shares: &mut Shares, id: SourceId, times: usize, body_bytes: u64) -> us
 }
 
 #[test]
-fn a_request_counts_once_for_each_portion_of_its_body() {
+fn large_request_counts_once_per_portion_of_its_body() {
     let size = ORDINARY_BODY_BYTES_MAX;
     let cases = [(0, 1), (1, 1), (size, 1), (size + 1, 2), (4 * size, 4), (5 * MIB, 320)];
     assert_eq!(cases.map(|(bytes, _)| cost_of(bytes)), cases.map(|(_, requests)| requests * REQUEST));
@@ -21,7 +21,7 @@ fn a_request_counts_once_for_each_portion_of_its_body() {
 
 /// Of 100 requests per interval, one DFSP uses half with requests of 64 portions. Seven others send few requests.
 #[test]
-fn few_huge_bodies_leave_the_others_their_share() {
+fn huge_bodies_leave_other_sources_their_share() {
     let mut shares = shares(None, 64);
     let (mut heavy_bytes, mut intervals) = (0, 0);
     for interval in 0..400 {
@@ -41,7 +41,7 @@ fn few_huge_bodies_leave_the_others_their_share() {
 }
 
 #[test]
-fn a_huge_request_is_taken_on_credit_and_paid_back() {
+fn huge_request_is_accepted_on_credit_and_repaid() {
     let mut shares = shares(Some(REQUEST), 64);
     shares.end_interval(None, 1);
     // The requests of a second are saved up, and the last of them may be large.
@@ -57,7 +57,7 @@ fn a_huge_request_is_taken_on_credit_and_paid_back() {
 }
 
 #[test]
-fn what_was_not_announced_is_owed() {
+fn unannounced_part_of_a_body_becomes_a_debt() {
     let mut shares = shares(Some(10 * REQUEST), 64);
     shares.end_interval(Some(1_000 * REQUEST), 1);
     assert_eq!(shares.ask(HEAVY), Ok(()));
@@ -70,7 +70,7 @@ fn what_was_not_announced_is_owed() {
 }
 
 #[test]
-fn debts_are_not_forgotten_and_end() {
+fn debts_persist_until_repaid_or_the_limit_ends() {
     let mut shares = shares(None, 64);
     for _ in 0..3 {
         shares.end_interval(Some(2 * REQUEST), 1);
@@ -82,12 +82,12 @@ fn debts_are_not_forgotten_and_end() {
         assert!(taken(&mut shares, SourceId(2), 2, 0) >= 1, "interval {interval}");
         assert_eq!(shares.ask(HEAVY), Err(Denied::Share), "interval {interval}");
     }
-    // Without a limit there is no debt.
+    // The end of the limit also ends debts.
     shares.end_interval(None, 1);
     shares.end_interval(Some(1_000 * REQUEST), 1);
     assert_eq!(shares.ask(HEAVY), Ok(()));
     for _ in 0..2_000 {
         shares.end_interval(None, 1);
     }
-    assert_eq!(shares.sources(), 0, "and nobody is remembered for ever");
+    assert_eq!(shares.sources(), 0, "idle sources are forgotten");
 }

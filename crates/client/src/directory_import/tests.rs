@@ -159,7 +159,7 @@ async fn import_reports_rejected_lines_and_accepts_the_others() {
     assert!(output.ends_with(": 2 lines accepted, 3 rejected\n"), "{output}");
     assert_eq!(
         notes,
-        "line 4: fspId \"nobody\" is no participant\nline 5: the line has more than 4096 bytes\nline 6: the party is \
+        "line 4: fspId \"nobody\" is not a participant\nline 5: the line has more than 4096 bytes\nline 6: the party is \
          registered by green\n"
     );
     assert_eq!(exit, Exit::Failure);

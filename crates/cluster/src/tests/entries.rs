@@ -48,7 +48,7 @@ proptest! {
     }
 
     #[test]
-    fn a_changed_bit_or_a_cut_end_is_no_entry(at in any::<prop::sample::Index>(), bit in 0..8_u32) {
+    fn corrupt_or_truncated_entry_is_rejected(at in any::<prop::sample::Index>(), bit in 0..8_u32) {
         let (bytes, _) = first(|_| {});
         let index = at.index(bytes.len());
         let mut changed = bytes.to_vec();
@@ -73,7 +73,7 @@ proptest! {
 }
 
 #[test]
-fn a_claim_says_who_claims() {
+fn claim_names_the_node() {
     let (bytes, _) = first(|_| {});
     let entry = Entry::decode(&bytes).expect("an entry");
     assert_eq!(entry.claim(), Some(claim()));
@@ -81,11 +81,11 @@ fn a_claim_says_who_claims() {
     let (bytes, _) = first(|draft| draft.body = &[0; 11]);
     assert_eq!(Entry::decode(&bytes).expect("an entry").claim(), None, "a body that is too short");
     let mut fold = Fold::new(CLUSTER, Position::START);
-    assert_eq!(fold.read(0, &bytes), Verdict::Void(Void::Unsound), "nobody would know who leads");
+    assert_eq!(fold.read(0, &bytes), Verdict::Void(Void::Unsound), "the claim does not name its node");
 }
 
 #[test]
-fn a_beginning_says_where_records_go_on() {
+fn beginning_names_the_next_record() {
     let beginning =
         Beginning { seq: 1 << 40, time_ns: -4, store: StorePosition { seq: 1 << 41, time_ns: i64::MIN } };
     let mut fold = Fold::new(CLUSTER, Position::START);
@@ -95,7 +95,7 @@ fn a_beginning_says_where_records_go_on() {
     assert_eq!(fold.read(0, &bytes), Verdict::Accepted(entry));
     let Beginning { seq, time_ns, store } = beginning;
     let expected = Position { seq, time_ns, store, chain: entry.chain, next_offset: 1, ..Position::START };
-    assert_eq!(*fold.position(), expected, "nobody leads, in the same epoch");
+    assert_eq!(*fold.position(), expected, "no leader, in the same epoch");
     let mut cut = bytes.to_vec();
     cut.pop();
     let chain = crate::entry::digest_of(&cut);
@@ -121,7 +121,7 @@ fn a_node_stops_before_an_entry_of_a_newer_hub() {
         assert_eq!(
             other.read(0, &changed),
             Verdict::Void(Void::ForeignCluster),
-            "another cluster's concerns nobody"
+            "an entry of another cluster is ignored"
         );
     }
 }

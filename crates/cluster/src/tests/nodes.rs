@@ -35,7 +35,7 @@ fn records(ns: i64) -> Records<'static> {
 }
 
 #[test]
-fn an_acknowledgement_counts_only_if_nothing_lies_between() {
+fn acknowledgement_is_valid_only_without_an_entry_in_between() {
     let (mut leader, _) = leader();
     let append = leader.append(records(10));
     assert_eq!(leader.acknowledged(append.tag, 1, NOW), Next::Accepted);
@@ -50,11 +50,11 @@ fn an_acknowledgement_counts_only_if_nothing_lies_between() {
     );
     assert_eq!(leader.read(3, b"", NOW), Next::Read { from: 4, to: 4 });
     assert_eq!(leader.read(4, &append.bytes, NOW), Next::Accepted);
-    assert_eq!(leader.acknowledged(append.tag, 9, NOW), Next::Wait, "the second copy is nobody's matter");
+    assert_eq!(leader.acknowledged(append.tag, 9, NOW), Next::Wait, "the second copy is ignored");
 }
 
 #[test]
-fn an_unknown_outcome_is_tried_again_with_the_same_bytes() {
+fn unknown_outcome_is_retried_with_the_same_bytes() {
     let (mut leader, _) = leader();
     let first = leader.append(records(10));
     let Next::Append(second) = leader.unknown(first.tag) else { panic!("not tried again") };
@@ -68,7 +68,7 @@ fn an_unknown_outcome_is_tried_again_with_the_same_bytes() {
 }
 
 #[test]
-fn a_leader_that_another_claim_superseded_knows_it_from_the_log() {
+fn superseded_leader_learns_it_from_the_log() {
     let (mut leader, bytes) = leader();
     let Role::Standby(mut other) = standby(2).read(0, &bytes, None, NOW).0 else { panic!("led at once") };
     let claim = other.claim(30);
@@ -79,11 +79,11 @@ fn a_leader_that_another_claim_superseded_knows_it_from_the_log() {
     assert_eq!(standby.fold().position().leader.map(|(node, _)| node), Some(NodeId(2)));
     let (role, _) = standby.read(2, &append.bytes, None, NOW);
     let Role::Standby(standby) = role else { panic!("it leads by an entry that is void") };
-    assert_eq!(standby.fold().position().seq, 0, "what it had appended is void");
+    assert_eq!(standby.fold().position().seq, 0, "its own entry is void");
 }
 
 #[test]
-fn a_log_that_lost_its_end_or_has_something_else_stops_the_leader() {
+fn truncated_or_different_log_stops_the_leader() {
     let (mut leader, _) = leader();
     let append = leader.append(records(10));
     let lost = Stop::TailLost { offset: 0, accepted: 0 };
@@ -96,7 +96,7 @@ fn a_log_that_lost_its_end_or_has_something_else_stops_the_leader() {
 }
 
 #[test]
-fn a_leader_that_is_idle_says_that_it_lives() {
+fn idle_leader_sends_heartbeats() {
     let (mut leader, _) = leader();
     let due = NOW + Duration::from_millis(300);
     assert!(!leader.is_beat_due(due - Duration::from_nanos(1)));
@@ -110,7 +110,7 @@ fn a_leader_that_is_idle_says_that_it_lives() {
 }
 
 #[test]
-fn a_hand_over_lets_its_successor_claim_without_silence() {
+fn successor_of_a_handover_claims_without_waiting() {
     let (mut leader, bytes) = leader();
     let hand_over = leader.hand_over(NodeId(2), 10);
     let [mut named, mut other] = [2, 3].map(|node| {
@@ -151,17 +151,17 @@ fn handed_over(successor: NodeId, ranks: [u32; 2]) -> (Standby, [Standby; 2]) {
 }
 
 #[test]
-fn a_hand_over_to_any_node_calls_the_others_by_rank_and_not_the_one_that_ended() {
+fn handover_to_any_node_calls_the_other_nodes_by_rank() {
     let (mut former, [mut second, mut third]) = handed_over(NodeId::ANY, [1, 2]);
     let turn = Duration::from_millis(25);
     assert!(!second.asks_for_end(NOW + turn - Duration::from_nanos(1)));
     assert!(second.asks_for_end(NOW + turn) && !third.asks_for_end(NOW + turn));
     assert!(third.asks_for_end(NOW + 2 * turn) && !former.asks_for_end(NOW + 2 * turn));
-    assert!(former.asks_for_end(NOW + PATIENCE.silence), "nobody came");
+    assert!(former.asks_for_end(NOW + PATIENCE.silence), "no node has claimed");
 }
 
 #[test]
-fn a_node_that_was_called_claims_once_and_then_after_silence() {
+fn called_node_claims_once_and_then_only_after_silence() {
     let (_, [mut named, mut other]) = handed_over(NodeId(2), [0, 1]);
     // The node is behind, or cannot reach the log: it asks again.
     for end in [Some(3), None] {
@@ -186,25 +186,25 @@ fn a_node_that_was_called_claims_once_and_then_after_silence() {
 }
 
 #[test]
-fn silence_counts_only_while_the_log_can_be_reached_and_was_read() {
+fn silence_is_measured_only_with_a_reachable_and_read_log() {
     let late = NOW + PATIENCE.silence;
     let mut node = standby(1);
     assert!(!node.asks_for_end(late - Duration::from_nanos(1)));
     assert!(node.asks_for_end(late));
-    assert!(!node.asks_for_end(late), "it was asked for");
+    assert!(!node.asks_for_end(late), "the end was queried");
     assert_eq!(node.end(None, late, 0), Ok(None));
-    assert!(!node.asks_for_end(late), "the silence begins anew");
+    assert!(!node.asks_for_end(late), "the silence begins again");
     let later = late + PATIENCE.silence;
     assert!(node.asks_for_end(later));
     assert_eq!(node.end(Some(3), later, 0), Ok(None), "there is something to read");
     assert!(node.asks_for_end(later));
     assert!(node.end(Some(0), later, 0).unwrap().is_some());
     assert!(!node.asks_for_end(later), "one claim per silence");
-    assert_eq!(node.end(Some(0), later, 0), Ok(None), "nobody asked");
+    assert_eq!(node.end(Some(0), later, 0), Ok(None), "no node has requested the end");
 }
 
 #[test]
-fn a_node_that_may_not_or_whose_clock_is_behind_does_not_claim() {
+fn node_without_permission_or_with_a_slow_clock_does_not_claim() {
     let (mut leader, bytes) = leader();
     let append = leader.append(records(10));
     let late = NOW + PATIENCE.silence;
@@ -225,7 +225,7 @@ fn a_node_that_may_not_or_whose_clock_is_behind_does_not_claim() {
 /// A leader's clock was an hour ahead, an operator accepted that, and the clock was corrected. Then the clocks of all
 /// nodes are behind the last record.
 #[test]
-fn a_node_whose_clock_is_behind_claims_when_nobody_else_does() {
+fn node_with_a_slow_clock_claims_if_no_other_node_does() {
     let (mut leader, bytes) = leader();
     let append = leader.append(records(10));
     let Role::Standby(node) = standby(2).read(0, &bytes, None, NOW).0 else { panic!("led at once") };
@@ -250,7 +250,7 @@ fn a_node_whose_clock_is_behind_claims_when_nobody_else_does() {
 }
 
 #[test]
-fn every_accepted_entry_ends_the_silence_and_void_ones_do_not() {
+fn only_accepted_entries_end_the_silence() {
     let (mut leader, bytes) = leader();
     let read_at = NOW + Duration::from_secs(1);
     let Role::Standby(node) = standby(2).read(0, &bytes, None, read_at).0 else { panic!("led at once") };
@@ -265,7 +265,7 @@ fn every_accepted_entry_ends_the_silence_and_void_ones_do_not() {
 }
 
 #[test]
-fn a_node_leads_by_any_claim_of_its_present_life_and_by_none_of_a_former_one() {
+fn node_leads_only_by_a_claim_of_its_current_run() {
     let mut node = standby(1);
     let [older, newer] = [1, 2].map(|ns| node.claim(ns));
     assert_ne!(older.tag, newer.tag);
@@ -285,7 +285,7 @@ fn a_node_leads_by_any_claim_of_its_present_life_and_by_none_of_a_former_one() {
 }
 
 #[test]
-fn a_new_claim_ends_what_a_hand_over_permitted() {
+fn new_claim_ends_the_permission_of_a_handover() {
     let (mut leader, bytes) = leader();
     let hand_over = leader.hand_over(NodeId(2), 10);
     let read = |node, offset, bytes: &[u8]| {
@@ -304,7 +304,7 @@ fn a_new_claim_ends_what_a_hand_over_permitted() {
 }
 
 #[test]
-fn ranks_wait_one_after_the_other() {
+fn nodes_wait_in_the_order_of_their_ranks() {
     let silence = [0, 1, 2].map(|rank| Patience::of_rank(rank).silence.as_millis());
     assert_eq!(silence, [2_000, 2_300, 2_600]);
 }
@@ -334,7 +334,7 @@ fn left(role: Role, ahead: Duration) -> (Standby, Append) {
 }
 
 #[test]
-fn a_node_whose_clock_is_ahead_of_the_logs_leaves_the_leadership_to_others() {
+fn node_with_a_fast_clock_leaves_the_leadership_to_others() {
     let ahead = Duration::from_secs(3_600);
     let (claim, role) = claims(standby(1), 0, SILENT, ahead);
     let (mut node, hand_over) = left(role, ahead);
@@ -362,7 +362,7 @@ fn a_node_whose_clock_is_ahead_of_the_logs_leaves_the_leadership_to_others() {
 }
 
 #[test]
-fn a_node_whose_clock_is_ahead_leads_if_nobody_else_does() {
+fn node_with_a_fast_clock_leads_if_no_other_node_does() {
     let ahead = Duration::from_millis(2_001);
     let (_, role) = claims(standby(1), 0, SILENT, ahead);
     let (node, hand_over) = left(role, ahead);
@@ -372,12 +372,12 @@ fn a_node_whose_clock_is_ahead_leads_if_nobody_else_does() {
 }
 
 #[test]
-fn a_little_ahead_is_no_reason() {
+fn small_lead_of_the_clock_is_accepted() {
     for (ahead, leads) in [(0, true), (2_000, true), (2_001, false)] {
         let (_, role) = claims(standby(1), 0, SILENT, Duration::from_millis(ahead));
         assert_eq!(matches!(role, Role::Leader(_)), leads, "{ahead} ms");
     }
-    // It does not contain its time.
+    // The log does not report its time.
     let mut node = standby(1);
     assert!(node.asks_for_end(SILENT));
     let claim = node.end(Some(0), SILENT, i64::MAX).unwrap().unwrap();
@@ -386,7 +386,7 @@ fn a_little_ahead_is_no_reason() {
 
 /// A claim there would continue entries that the log does not have.
 #[test]
-fn an_end_of_the_log_below_what_was_read_is_an_error_and_no_claim() {
+fn log_that_ends_before_the_read_position_is_an_error() {
     let (_, bytes) = leader();
     let Role::Standby(mut node) = standby(2).read(0, &bytes, None, NOW).0 else { panic!("led at once") };
     let late = NOW + PATIENCE.silence;
@@ -400,7 +400,7 @@ fn an_end_of_the_log_below_what_was_read_is_an_error_and_no_claim() {
 }
 
 #[test]
-fn a_node_that_was_withdrawn_claims_no_more_and_leaves_a_leadership_that_it_is_given() {
+fn withdrawn_node_no_longer_claims_and_hands_over_a_late_leadership() {
     let late = NOW + PATIENCE.silence;
     let mut node = standby(1);
     assert!(node.asks_for_end(late));

@@ -38,7 +38,7 @@ pub fn world(
     }
     for left in &world.left {
         if left.chain.is_some_and(|chain| !accepted.chains.contains(&chain)) {
-            return Err(format!("C1: {:?} was told for an entry that is void", left.told));
+            return Err(format!("C1: {:?} was answered for a void entry", left.told));
         }
         match &left.told {
             Told::Written { command } => {
@@ -103,7 +103,7 @@ fn fold(world: &World, counts: &mut BTreeMap<&'static str, u64>) -> Result<Accep
     Ok(accepted)
 }
 
-/// The rule without the chain, to count what it would accept.
+/// The rule without the chain, to count the entries that it would accept.
 fn by_epoch_alone(state: &mut (u64, Option<upesi_cluster::NodeId>), entry: &Entry<'_>) -> bool {
     let (epoch, leader) = *state;
     if is_claim(entry) {

@@ -78,32 +78,32 @@ fn is_found(flaw: Flaw, finding: &str) {
 }
 
 #[test]
-fn a_leader_that_trusts_any_acknowledgement_is_found() {
+fn planted_leader_that_trusts_any_acknowledgement_is_detected() {
     is_found(Flaw::TrustsAcknowledgements, "C1");
 }
 
 #[test]
-fn reads_without_a_barrier_are_found_stale() {
+fn planted_reads_without_a_barrier_are_detected() {
     is_found(Flaw::ReadsWithoutBarrier, "C5");
 }
 
 #[test]
-fn a_claimant_that_serves_before_it_read_up_to_its_claim_is_found() {
+fn planted_claimant_that_serves_too_early_is_detected() {
     is_found(Flaw::ServesBeforeItsClaim, "C5");
 }
 
 #[test]
-fn a_fold_that_looks_at_the_epoch_alone_applies_commands_twice() {
+fn planted_fold_by_epoch_alone_applies_commands_twice() {
     is_found(Flaw::FoldsByEpochAlone, "C3");
 }
 
 #[test]
-fn brokers_that_lose_what_they_acknowledged_are_found() {
+fn brokers_that_lose_acknowledged_entries_are_detected() {
     is_found(Flaw::BrokersLoseTheirTail, "C");
 }
 
 #[test]
-fn the_same_seed_gives_the_same_world() {
+fn simulation_is_deterministic_for_a_seed() {
     let run = |seed| {
         let mut world = World::new(seed, Flaw::None);
         world.run(STEPS);

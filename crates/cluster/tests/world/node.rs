@@ -25,7 +25,7 @@ pub enum Question {
 pub enum Told {
     /// The command is applied.
     Written { command: u64 },
-    /// The commands that are applied among those that were answered before the request.
+    /// The applied commands among the commands that were answered before the request.
     Read { id: u64, answered_before: usize, applied: BTreeSet<u64> },
 }
 

@@ -50,7 +50,7 @@ pub struct World {
     paused: [bool; NODES],
     /// The entry in flight of each node.
     in_flight: [Option<Arc<[u8]>>; NODES],
-    /// Offset up to which a leader reads back.
+    /// Last offset that a leader reads back.
     reads_to: [Option<u64>; NODES],
     next_id: u64,
     unanswered: BTreeSet<u64>,

@@ -15,8 +15,8 @@ pub struct CourierConfig {
     pub queue_max: usize,
     /// Maximum number of bytes of a lane's callbacks in memory, headers and bodies. A single callback may exceed it.
     pub queue_bytes_max: usize,
-    /// Maximum number of a lane's callbacks in memory that wait for repetition, and of those that wait behind another
-    /// of their transfer; a quarter of `queue_max` at most. Further ones wait in the outbox.
+    /// Maximum number of a lane's callbacks in memory that wait for repetition, and maximum number that wait behind
+    /// another of their transfer. Each is a quarter of `queue_max` at most. Further ones wait in the outbox.
     pub retrying_max: usize,
     /// Time limit for opening a connection.
     pub connect_timeout: Duration,
@@ -163,7 +163,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_defaults_work_and_every_mistake_is_named() {
+    fn defaults_are_valid_and_every_mistake_is_reported() {
         assert_eq!(CourierConfig::default().check(), Ok(()));
         let config = CourierConfig {
             report_items: 0,

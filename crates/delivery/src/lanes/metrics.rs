@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn durations_fall_into_their_buckets() {
+    fn durations_are_counted_in_their_buckets() {
         let histogram = Histogram::default();
         for us in [0, 100, 101, 10_000_000, 10_000_001] {
             histogram.observe(Duration::from_micros(us));

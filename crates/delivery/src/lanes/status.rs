@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_state_is_that_of_the_breaker_unless_callbacks_are_refused() {
+    fn lane_state_follows_the_breaker_unless_callbacks_are_rejected() {
         let of = |breaker, refused, refuses_new| {
             let lane = LaneStatus {
                 target: ParticipantId::HUB,

@@ -38,16 +38,16 @@ pub(crate) fn moot(key: CallbackKey, record: &DurableRecord, now: Timestamp) -> 
     let callback = record.callbacks.get(usize::from(key.index))?;
     let body = &record.payload.body;
     let (what, expiration) = match (&callback.content, callback.subject.resource) {
-        (CallbackContent::BulkRequest(request), _) => ("bulk", request.expires_at),
+        (CallbackContent::BulkRequest(request), _) => ("bulk transfer", request.expires_at),
         (CallbackContent::ForwardPrepare, ResourceKind::Transfer) => {
             ("transfer", parse_prepare(body).ok()?.expiration)
         }
         (CallbackContent::ForwardPrepare, ResourceKind::Conversion) => {
-            ("conversion", parse_conversion(body).ok()?.expiration?)
+            ("FX transfer", parse_conversion(body).ok()?.expiration?)
         }
         _ => return None,
     };
-    (expiration < now).then(|| format!("the {what} has expired meanwhile"))
+    (expiration < now).then(|| format!("the {what} has expired"))
 }
 
 #[cfg(test)]
@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_may_pass_is_repeated_and_what_will_not_change_is_not_for_long() {
+    fn temporary_rejections_are_repeated_and_permanent_ones_only_a_few_times() {
         for (status, expected) in [
             (408, Repetition::UntilDeadline),
             (425, Repetition::UntilDeadline),
@@ -78,12 +78,12 @@ mod tests {
             let refusal = refusal(StatusCode::from_u16(status).unwrap(), b"no JSON");
             assert_eq!(refusal.repetition, expected, "{status}");
             assert!(refusal.reason.starts_with(&format!("answered {status}")), "{}", refusal.reason);
-            assert!(!refusal.reason.contains("JSON"), "what it says is not taken over");
+            assert!(!refusal.reason.contains("JSON"), "the text of the answer is not copied");
         }
     }
 
     #[test]
-    fn the_error_code_is_named() {
+    fn rejection_names_the_error_code() {
         let body = |code: &str| {
             format!(r#"{{"errorInformation":{{"errorCode":"{code}","errorDescription":"secret"}}}}"#)
         };
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_prepare_whose_expiration_has_passed_is_moot() {
+    fn only_an_expired_prepare_is_moot() {
         let expiration = Timestamp::parse_iso("2031-04-01T10:00:00.000Z").unwrap();
         let body = concat!(
             r#"{"transferId":"aaaaaaaa-5aba-49f1-994d-60d740240046","payerFsp":"green","payeeFsp":"blue","#,
@@ -124,12 +124,13 @@ mod tests {
         };
         let key = CallbackKey { target: ParticipantId::HUB, seq: 7, index: 0 };
         let late = expiration.plus_ms(1);
-        for (resource, body, what) in
-            [(ResourceKind::Transfer, body, "transfer"), (ResourceKind::Conversion, conversion, "conversion")]
-        {
+        for (resource, body, what) in [
+            (ResourceKind::Transfer, body, "transfer"),
+            (ResourceKind::Conversion, conversion, "FX transfer"),
+        ] {
             let prepare = of(resource, body, CallbackContent::ForwardPrepare);
             assert_eq!(moot(key, &prepare, expiration), None);
-            assert_eq!(moot(key, &prepare, late), Some(format!("the {what} has expired meanwhile")));
+            assert_eq!(moot(key, &prepare, late), Some(format!("the {what} has expired")));
             assert_eq!(moot(CallbackKey { index: 1, ..key }, &prepare, late), None);
             let fulfil = of(resource, body, CallbackContent::ForwardFulfil);
             assert_eq!(moot(key, &fulfil, late), None, "the payer still needs it");

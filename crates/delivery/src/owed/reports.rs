@@ -143,7 +143,7 @@ impl Reports {
         !self.state().to_tell.is_empty()
     }
 
-    /// The next report. Pass it to [`told`](Self::told) or [`keep`](Self::keep) afterwards.
+    /// The next report. Pass it to [`Self::told`] or [`Self::keep`] afterwards.
     pub fn next(&self, node: u32, delivers: bool) -> Report {
         let mut state = self.state();
         let count = state.to_tell.len().min(ENDS_MAX);
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn a_report_is_read_as_it_was_written() {
+    fn report_round_trips() {
         let reports = Reports::default();
         reports.note(park(9));
         reports.note(Command::Delivered(vec![key(7), key(8)]));
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_node_took_is_told_in_the_same_order() {
+    fn unaccepted_report_is_repeated_in_the_same_order() {
         let reports = Reports::default();
         reports.note(Command::Delivered((1..=ENDS_MAX as u64 + 1).map(key).collect()));
         let first = reports.next(2, true);
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_recorded_after_a_while_is_told_again() {
+    fn unrecorded_outcomes_are_reported_again() {
         let (reports, now) = (Reports::default(), Instant::now());
         reports.note(Command::Delivered(vec![key(1), key(2)]));
         reports.note(park(3));

@@ -15,7 +15,7 @@ use crate::lanes::Courier;
 const WAIT: Duration = Duration::from_millis(500);
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// The participants to which one node delivers.
+/// The participants that one node delivers to.
 #[derive(Debug)]
 pub struct Share {
     node: u32,
@@ -24,7 +24,7 @@ pub struct Share {
     /// The nodes at the last check.
     nodes: Option<Vec<u32>>,
     ours: BTreeSet<ParticipantId>,
-    /// Participants to which another node delivered, and the time at which this one begins.
+    /// Participants of another node until now, and the time when this node begins to deliver to them.
     coming: BTreeMap<ParticipantId, Instant>,
 }
 
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn the_node_that_leads_delivers_to_all_until_the_journal_names_nodes() {
+    fn leader_delivers_to_all_until_the_journal_names_nodes() {
         let (mut leader, mut follower) = (Share::new(1, true), Share::new(2, false));
         let now = Instant::now();
         assert_eq!(numbers(leader.look(&participants(12, &[]), now)), Some((1..=12).collect()));
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_delivered_to_before_does_not_wait() {
+    fn participant_without_an_earlier_node_has_no_delay() {
         let (mut share, now) = (Share::new(2, false), Instant::now());
         assert_eq!(numbers(share.look(&participants(3, &[2]), now)), Some(vec![1, 2, 3]), "at a start");
         assert_eq!(numbers(share.look(&participants(4, &[2]), now)), Some(vec![1, 2, 3, 4]));
@@ -123,14 +123,14 @@ mod tests {
     }
 
     #[test]
-    fn what_leaves_is_left_at_once_and_may_come_back() {
+    fn removed_participant_leaves_immediately_and_may_return() {
         let (mut share, now) = (Share::new(2, false), Instant::now());
         share.look(&participants(3, &[2]), now);
         assert_eq!(numbers(share.look(&participants(3, &[1]), now)), Some(vec![]));
         assert_eq!(share.look(&participants(3, &[2]), now), None);
         // Removed again before its time.
         assert_eq!(share.look(&participants(3, &[1]), now + WAIT / 2), None);
-        assert_eq!(share.look(&participants(3, &[2]), now + WAIT), None, "it waits anew");
+        assert_eq!(share.look(&participants(3, &[2]), now + WAIT), None, "it waits again");
         assert_eq!(numbers(share.look(&participants(3, &[2]), now + 2 * WAIT)), Some(vec![1, 2, 3]));
     }
 }

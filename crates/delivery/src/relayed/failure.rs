@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_senders_error_depends_on_what_the_receiver_did() {
+    fn error_for_the_sender_depends_on_the_receivers_failure() {
         let told = ErrorInformation::new(ErrorCode::PARTY_NOT_FOUND, "");
         let endpoint_type = "QUOTES";
         for (failure, code, description) in [
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_are_read_from_answers_and_nothing_else_is() {
+    fn only_error_information_is_read_from_answers() {
         let body = br#"{"errorInformation":{"errorCode":"5104","errorDescription":"no","extensionList":{}}}"#;
         let read = ErrorInformation::read(body).map(|error| (error.code.number(), error.description));
         assert_eq!(read, Some((5104, "no".to_owned())));
@@ -173,7 +173,7 @@ mod tests {
             "é".repeat(200)
         );
         let read = ErrorInformation::read(long.as_bytes()).map(|error| error.description.chars().count());
-        assert_eq!(read, Some(128), "cut to what the schema admits");
+        assert_eq!(read, Some(128), "truncated to the schema's maximum");
         let read = ErrorInformation::read(br#"{"errorInformation":{"errorCode":"3204"}}"#);
         assert_eq!(
             read,

@@ -63,7 +63,7 @@ impl Forwarded {
         Self { requests_max, life, timed, hasher: RandomState::new(), state: Mutex::default() }
     }
 
-    /// Records a request of `sender`, for which `asker` is liable. Call it before the request is sent. Also counts
+    /// Records a request of `sender`; `asker` is liable for it. Call it before the request is sent. Also counts
     /// expired requests as unanswered.
     pub fn note(
         &self,
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn only_the_receiver_answers_and_only_the_sender_about_the_same() {
+    async fn answer_is_accepted_only_from_the_receiver_about_the_same_subject() {
         let forwarded = Forwarded::new(8, Duration::from_secs(40), None);
         forwarded.note("26097", &fsp("bluebank"), None, id(3));
         for (subject, sender, answering, expected) in [
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_request_is_remembered_for_its_time_from_the_last_repetition_on() {
+    async fn request_is_remembered_since_its_last_repetition() {
         let forwarded = Forwarded::new(8, Duration::from_secs(40), None);
         let (sender, receiver) = (fsp("bluebank"), id(3));
         for _ in 0..3 {
@@ -257,12 +257,12 @@ mod tests {
         assert!(answer("a", false));
         assert_eq!(counted(&responses), ([1, 0, 0, 0], Some(8)), "the repetition does not count");
         assert!(answer("a", false));
-        assert_eq!(counted(&responses).0, [1, 0, 0, 0], "nor does a second answer");
+        assert_eq!(counted(&responses).0, [1, 0, 0, 0], "a second answer does not count");
         note("a");
         assert!(answer("a", true));
-        assert_eq!(counted(&responses).0, [1, 1, 0, 0], "asked again");
+        assert_eq!(counted(&responses).0, [1, 1, 0, 0], "a repeated request");
         assert!(!answer("b", false));
-        assert_eq!(counted(&responses).0, [1, 1, 0, 0], "not asked at all");
+        assert_eq!(counted(&responses).0, [1, 1, 0, 0], "no request was forwarded");
     }
 
     #[tokio::test(start_paused = true)]
@@ -273,7 +273,7 @@ mod tests {
         note("undelivered");
         forwarded.undelivered("undelivered", &sender, receiver);
         forwarded.undelivered("undelivered", &sender, receiver);
-        forwarded.undelivered("never asked", &sender, receiver);
+        forwarded.undelivered("never sent", &sender, receiver);
         assert_eq!(counted(&responses), ([0, 0, 0, 1], None));
         note("unanswered");
         advance(Duration::from_secs(41)).await;
@@ -281,11 +281,11 @@ mod tests {
         assert_eq!(counted(&responses), ([0, 0, 1, 1], None));
         note("d");
         note("e");
-        assert_eq!(counted(&responses).0, [0, 0, 1, 1], "what made way before its time may be answered yet");
+        assert_eq!(counted(&responses).0, [0, 0, 1, 1], "a dropped request may still be answered");
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_answer_after_a_minute_passes_and_the_request_counts_as_unanswered() {
+    async fn late_answer_is_forwarded_but_the_request_counts_as_unanswered() {
         let (forwarded, responses) = timed(8, 86_400);
         let (sender, receiver) = (fsp("bluebank"), id(3));
         let note = |subject| forwarded.note(subject, &sender, Some(id(2)), receiver);
@@ -296,7 +296,7 @@ mod tests {
         note(1);
         advance(Duration::from_secs(10)).await;
         assert!(answer(2));
-        assert_eq!(counted(&responses), ([2, 0, 4, 0], Some(50)), "the second was asked again");
+        assert_eq!(counted(&responses), ([2, 0, 4, 0], Some(50)), "the second was requested again");
         assert!(answer(1));
         assert_eq!(counted(&responses).0, [3, 0, 4, 0]);
         // Each of the replaced ones was read.

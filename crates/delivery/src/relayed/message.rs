@@ -15,7 +15,7 @@ use crate::Request;
 pub enum Address {
     /// A complete URL whose placeholders are filled from the path of the message.
     Template(EndpointType),
-    /// A base URL to which the path of the message, and its query, is appended.
+    /// A base URL. The path and the query of the message are appended to it.
     Base(EndpointType),
 }
 

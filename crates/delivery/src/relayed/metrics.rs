@@ -43,7 +43,7 @@ pub struct RelayMetrics {
     /// Counters of the most frequent case by resource and method: delivered messages of DFSPs.
     delivered: Arc<[[OnceLock<Counter>; METHODS]; Resource::ALL.len()]>,
     seconds: Histogram,
-    /// Durations of lookup messages under Mojaloop's name: those that were answered with success, and the others that
+    /// Durations of lookup messages under Mojaloop's name: messages that were answered with success, and others that
     /// were sent.
     egress: [Histogram; 2],
     /// Number of accepted requests with messages that are not yet delivered or given up.
@@ -81,7 +81,7 @@ impl RelayMetrics {
         );
         registry.register(
             "upesi_relay_delivery_seconds",
-            "Time from accepting a request to the response of the DFSP to which it was forwarded",
+            "Time from accepting a request to the response of its receiver",
             metrics.seconds.clone(),
         );
         registry.register(

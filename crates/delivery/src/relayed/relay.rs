@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_message_is_sent_again_only_where_a_kept_connection_was_closed() {
+    async fn message_is_repeated_only_after_a_closed_idle_connection() {
         let refused = |status| Err(Failure::Refused { status, error: None });
         let stale = Err(TransportError::Stale);
         let dead = || TransportError::Unreachable("refused".to_owned());
@@ -400,7 +400,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn messages_of_lookups_that_are_sent_are_counted_under_mojaloops_name() {
+    async fn sent_lookup_messages_are_counted_with_mojaloops_label() {
         let dead = Err(TransportError::Unreachable("refused".to_owned()));
         let answers = [Ok(202), Ok(202), Ok(200), Ok(503), dead, Err(TransportError::Barred)];
         let mut registry = Registry::default();
@@ -425,7 +425,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_error_goes_to_a_sender_once_and_nobody_hears_if_it_does_not_arrive() {
+    async fn undelivered_error_is_sent_only_once() {
         let Route { operation, segments } =
             Route::resolve(Method::parse("GET"), "/parties/MSISDN/1").unwrap();
         let mut request = Request {
@@ -457,7 +457,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn room_is_bounded_and_a_drain_waits_for_it() {
+    async fn places_are_limited_and_a_drain_waits_for_their_return() {
         let (relay, _script) = relay(&[], 2);
         let permits =
             (relay.admit(&named("greenbank"), 1).unwrap(), relay.admit(&named("greenbank"), 1).unwrap());
@@ -470,7 +470,7 @@ mod tests {
     }
 
     #[test]
-    fn room_is_bounded_in_bytes_and_given_back_with_them() {
+    fn bytes_in_flight_are_limited_and_returned() {
         let (relay, _script) = relay(&[], 100);
         let max = relay.inner.config.bytes_max;
         let [greenbank, other] = ["greenbank", "nobody"].map(named);
@@ -479,7 +479,7 @@ mod tests {
         let mut first = relay.admit(&greenbank, max - 10).unwrap();
         let second = relay.admit(&other, 10).unwrap();
         assert_eq!(relay.admit(&other, 1).unwrap_err().code, ErrorCode::SERVER_BUSY);
-        assert_eq!(held(), max, "what was refused holds nothing");
+        assert_eq!(held(), max, "a rejected request holds no capacity");
         drop(second);
         first.shrink_to(30);
         first.shrink_to(40);
@@ -499,7 +499,7 @@ mod tests {
         let mut first = relay.admit(&greenbank, share - 10).unwrap();
         assert_eq!(relay.admit(&greenbank, 11).unwrap_err().code, ErrorCode::SERVER_BUSY);
         let second = relay.admit(&greenbank, 10).unwrap();
-        assert!(relay.admit(&greenbank, 1).is_err(), "what was refused holds nothing");
+        assert!(relay.admit(&greenbank, 1).is_err(), "a rejected request holds no capacity");
         let others = (relay.admit(&bluebank, share - 7).unwrap(), relay.admit(&stranger, 7).unwrap());
         first.shrink_to(3);
         let third = relay.admit(&greenbank, share - 13).unwrap();

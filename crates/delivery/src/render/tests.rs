@@ -98,7 +98,7 @@ fn header(request: &OutgoingRequest, name: &str) -> Option<String> {
 }
 
 #[test]
-fn urls_are_made_from_what_the_receiver_registered() {
+fn urls_are_made_from_the_receivers_endpoints() {
     for (kind, is_base, registered, path, query, url) in [
         (
             "PARTIES_GET",
@@ -170,7 +170,7 @@ fn urls_are_made_from_what_the_receiver_registered() {
 }
 
 #[test]
-fn what_cannot_be_addressed_says_why() {
+fn message_without_an_address_returns_the_reason() {
     let endpoint = EndpointType::parse("FSPIOP_CALLBACK_URL_PARTIES_GET").unwrap();
     let endpoint_type = endpoint.name();
     let message = message(
@@ -190,7 +190,7 @@ fn what_cannot_be_addressed_says_why() {
 }
 
 #[test]
-fn a_senders_message_keeps_its_signature_and_a_hubs_has_none() {
+fn forwarded_message_keeps_its_signature_and_a_hubs_message_has_none() {
     let kind = "FSPIOP_CALLBACK_URL_PARTIES_PUT_ERROR";
     let participants = participants(&[(kind, "http://g/x")]);
     let address = Address::Template(EndpointType::parse(kind).unwrap());
@@ -222,7 +222,7 @@ fn a_senders_message_keeps_its_signature_and_a_hubs_has_none() {
 }
 
 #[test]
-fn headers_of_a_rule_take_the_place_of_the_senders() {
+fn headers_of_a_rule_replace_the_senders() {
     let participants = participants(&[("FSPIOP_CALLBACK_URL_QUOTES", "http://g")]);
     let address = Address::Base(EndpointType::QUOTES);
     let mut message = message(address, upesi_fspiop::Method::Post, Resource::Quotes, "/quotes");
@@ -276,7 +276,7 @@ const TRANSFER_ENDPOINTS: [(&str, &str); 3] = [
 ];
 
 #[test]
-fn a_forwarded_callback_is_the_senders_own_and_one_of_the_hub_is_not() {
+fn forwarded_callback_has_the_senders_headers_and_a_hubs_callback_has_not() {
     let own = r#"{ "as": "received" }"#;
     let state = |method| {
         let (state, fulfilment) = (PublicState::Committed, Some([0; 32]));
@@ -352,7 +352,7 @@ fn a_message_of_the_hub_without_a_trace_begins_one() {
 
 /// The trace continues. Each message has its own span id, which is never zero. A callback always has the same one.
 #[test]
-fn every_message_has_a_span_of_its_own() {
+fn every_message_has_a_new_span() {
     let trace = "0af7651916cd43dd8448eb211c80319c";
     let headers = format!("fspiop-source: bluebank\r\ntraceparent: 00-{trace}-b7ad6b7169203331-01\r\n");
     let span = |request: OutgoingRequest| {
@@ -391,7 +391,7 @@ fn a_request_has_the_size_of_its_headers_and_its_body() {
 }
 
 #[test]
-fn the_log_names_a_target_or_gives_its_number() {
+fn log_shows_the_name_of_a_target_or_its_number() {
     let renderer = renderer(participants(&[]));
     for (number, name) in [(2, GREENBANK), (9, "participant 9")] {
         assert_eq!(renderer.name(ParticipantId::new(number).unwrap()), name);
@@ -399,7 +399,7 @@ fn the_log_names_a_target_or_gives_its_number() {
 }
 
 #[test]
-fn a_callback_that_cannot_be_rendered_says_why() {
+fn callback_that_cannot_be_rendered_returns_the_reason() {
     let good = record(CallbackContent::ForwardPrepare);
     let [post, ..] = TRANSFER_ENDPOINTS;
     let no_endpoint = Unroutable::NoEndpoint { endpoint_type: post.0 };

@@ -50,7 +50,7 @@ impl From<LookupFailure> for ErrorInformation {
     }
 }
 
-/// Mojaloop's error text when there is no proxy to query.
+/// Mojaloop's error text if the scheme has no proxy to query.
 const NOBODY: &str = "No proxy found to start inter-scheme discovery flow";
 
 impl Shared {
@@ -119,7 +119,7 @@ impl Shared {
         result
     }
 
-    /// Queries all proxies except the one that forwarded the request; fails if there is no other.
+    /// Queries all proxies, but not the one that forwarded the request; fails without such a proxy.
     async fn ask_proxies(
         &self,
         request: &PartyRequest,
@@ -133,7 +133,7 @@ impl Shared {
             tracing::warn!(
                 proxies = proxies.len(),
                 asked = PROXIES_ASKED_MAX,
-                "there are too many proxies to ask all of them for a party"
+                "a lookup does not query all proxies, because there are too many"
             );
             proxies.truncate(PROXIES_ASKED_MAX);
         }
@@ -215,7 +215,7 @@ impl Shared {
         Err(SyncError::new(ErrorCode::ID_NOT_FOUND, &detail))
     }
 
-    /// The proxies, except the one that a DFSP is or is behind.
+    /// The proxies without the DFSP itself and without the proxy that represents it.
     fn proxies_but_of(&self, source: &FspId) -> Vec<(ParticipantId, FspId)> {
         let participants = self.relay.participants();
         let own = self.proxy_of(source);
@@ -224,7 +224,7 @@ impl Shared {
         others.map(|one| (one.id, one.name)).collect()
     }
 
-    /// The proxy that a DFSP is or is behind.
+    /// The DFSP itself if it is a proxy, or else the proxy that represents it.
     fn proxy_of(&self, name: &FspId) -> Option<ParticipantId> {
         let participants = self.relay.participants();
         let participant = participants.named(name)?;

@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_currency_prefers_who_is_registered_for_it() {
+    fn lookup_with_currency_prefers_owners_registered_for_it() {
         let owner = |fsp: &str, currency: &str, sub_id: &str| Owner {
             fsp: FspId::parse(fsp).unwrap(),
             currency: Currency::parse(currency),

@@ -115,7 +115,7 @@ impl ExternalOracle {
         }
     }
 
-    /// Ends its time series; requests in progress are no longer counted.
+    /// Ends the oracle's time series; requests in progress are not counted after this.
     pub(crate) fn end_series(&self) {
         self.is_deleted.store(true, Ordering::Relaxed);
         self.metrics.forget_oracle(&self.name);
@@ -126,7 +126,7 @@ impl ExternalOracle {
         (!self.is_deleted.load(Ordering::Relaxed)).then_some(&self.metrics)
     }
 
-    /// Its address, as registered.
+    /// The oracle's registered address.
     pub fn base(&self) -> &str {
         &self.base
     }
@@ -212,7 +212,7 @@ impl ExternalOracle {
                 true
             }
             Passage::Barred(_) => {
-                let reason = "it is not asked for a while after repeated failures".to_owned();
+                let reason = "requests to it pause after repeated failures".to_owned();
                 return Err(OracleFailure::Unusable { reason, detail: "The oracle cannot be reached" });
             }
         };
@@ -265,7 +265,7 @@ impl Attempt<'_> {
             tracing::warn!(
                 oracle = self.oracle.name,
                 url = &*self.oracle.base,
-                "an oracle fails repeatedly and is not asked for a while"
+                "requests to an oracle pause after repeated failures"
             );
         }
         if let Some(metrics) = self.oracle.counted() {

@@ -45,7 +45,7 @@ pub(crate) enum Reception {
 /// Effect of an answer on a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// It ends the lookups.
+    /// The answer ends the lookups.
     Ends,
     KeptBack,
     /// No queried participant has the party, so the hub queries this DFSP.
@@ -144,7 +144,7 @@ mod tests {
             &[(1, false, Ends), (1, false, KeptBack), (2, false, Ends)],
             &[(1, true, AsksNext(second)), (1, true, KeptBack), (2, false, Ends)],
             &[(1, true, AsksNext(second)), (2, true, AsksNext(third)), (2, true, Ends)],
-            // It knows the party after all.
+            // The DFSP knows the party after all.
             &[(1, true, AsksNext(second)), (1, false, Ends), (2, true, KeptBack)],
         ];
         for story in stories {
@@ -164,9 +164,9 @@ mod tests {
             &[(1, false, Ends), (2, false, KeptBack), (2, true, KeptBack), (1, false, KeptBack)],
             &[(1, true, KeptBack), (2, false, Ends), (1, false, KeptBack)],
             &[(1, true, KeptBack), (1, true, KeptBack), (2, true, Ends)],
-            // It knows the party after all.
+            // The DFSP knows the party after all.
             &[(1, true, KeptBack), (1, false, Ends), (2, true, KeptBack)],
-            // It was not queried.
+            // The DFSP was not queried.
             &[(3, true, Ends)],
         ];
         for story in stories {

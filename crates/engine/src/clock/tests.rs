@@ -53,7 +53,7 @@ fn state(jump_ms: i64, ahead_ms: i64) -> ClockState {
 }
 
 #[test]
-fn a_jump_within_the_bound_is_followed_and_one_beyond_is_not() {
+fn clock_jump_is_followed_only_within_the_limit() {
     for (jump, followed) in [
         (0, true),
         (1, true),
@@ -68,7 +68,7 @@ fn a_jump_within_the_bound_is_followed_and_one_beyond_is_not() {
         let (clocks, clock) = guarded();
         clocks.pass(1_000);
         clocks.jump(jump);
-        assert_eq!(since_start(&clock), 1_000, "nothing is believed before the clocks are compared");
+        assert_eq!(since_start(&clock), 1_000, "no jump is followed before the clocks are compared");
         let found = clock.compare(Timestamp::EPOCH);
         assert_eq!(found, state(if followed { 0 } else { jump }, 0), "{jump}");
         clocks.pass(2_000);
@@ -77,7 +77,7 @@ fn a_jump_within_the_bound_is_followed_and_one_beyond_is_not() {
 }
 
 #[test]
-fn a_clock_that_comes_back_is_believed_again() {
+fn clock_that_jumps_back_is_followed_again() {
     for jump in [DAY_MS, -DAY_MS] {
         let (clocks, clock) = guarded();
         clocks.jump(jump);
@@ -90,7 +90,7 @@ fn a_clock_that_comes_back_is_believed_again() {
 }
 
 #[test]
-fn small_steps_may_lead_far_and_one_comparison_missed_is_no_jump() {
+fn small_steps_add_up_and_a_late_comparison_is_not_a_jump() {
     let (clocks, clock) = guarded();
     for _ in 0..10 {
         clocks.pass(100);
@@ -99,12 +99,12 @@ fn small_steps_may_lead_far_and_one_comparison_missed_is_no_jump() {
     }
     assert_eq!(since_start(&clock), 41_000);
     clocks.pass(DAY_MS);
-    assert!(clock.compare(Timestamp::EPOCH).is_good(), "an engine that was held up is no jump");
+    assert!(clock.compare(Timestamp::EPOCH).is_good(), "a delayed engine is not a jump");
     assert_eq!(since_start(&clock), 41_000 + DAY_MS);
 }
 
 #[test]
-fn an_accepted_jump_is_the_time_from_then_on() {
+fn accepted_jump_changes_the_time() {
     for jump in [DAY_MS, -DAY_MS] {
         let (clocks, clock) = guarded();
         clocks.jump(jump);
@@ -118,7 +118,7 @@ fn an_accepted_jump_is_the_time_from_then_on() {
 }
 
 #[test]
-fn the_present_reaches_from_one_clock_to_the_other() {
+fn present_spans_the_range_between_the_clocks() {
     let (clocks, clock) = guarded();
     let at = |ms| Timestamp::from_ms(START_MS + ms);
     assert_eq!(clock.present(), Present::from(at(0)));
@@ -132,7 +132,7 @@ fn the_present_reaches_from_one_clock_to_the_other() {
 }
 
 #[test]
-fn records_ahead_of_the_clock_are_told_beyond_the_bound() {
+fn records_ahead_of_the_clock_are_reported_beyond_the_bound() {
     let (clocks, clock) = guarded();
     let last = Timestamp::from_ms(START_MS + DAY_MS);
     assert_eq!(clock.compare(last), state(0, DAY_MS));
@@ -142,7 +142,7 @@ fn records_ahead_of_the_clock_are_told_beyond_the_bound() {
 }
 
 #[test]
-fn no_year_is_too_late_or_too_early() {
+fn extreme_years_are_handled() {
     for wall in [i64::MIN / 2_000_000, -1, 0, i64::MAX / 1_000_000, i64::MAX] {
         let clocks = Arc::new(Clocks::default());
         clocks.jump(wall);
@@ -160,7 +160,7 @@ fn no_year_is_too_late_or_too_early() {
 }
 
 #[test]
-fn faults_are_told_in_words() {
+fn faults_are_described_in_words() {
     assert_eq!(ClockState::default().fault(), None);
     assert!(ClockState::default().is_good());
     for (state, part) in [
@@ -175,7 +175,7 @@ fn faults_are_told_in_words() {
 }
 
 #[test]
-fn the_monotonic_clock_is_the_sources() {
+fn monotonic_time_comes_from_the_source() {
     /// A machine with only one clock, which is never set.
     struct Single;
     impl Clock for Single {
@@ -191,12 +191,12 @@ fn the_monotonic_clock_is_the_sources() {
 }
 
 #[test]
-fn the_machines_monotonic_clock_goes_on() {
+fn system_monotonic_clock_advances() {
     assert!((0..10_000_000).any(|_| SystemClock.monotonic() > Duration::ZERO));
 }
 
 #[test]
-fn the_machines_wall_clock_is_the_systems() {
+fn system_wall_clock_is_the_operating_systems() {
     let wall = || i64::try_from(UNIX_EPOCH.elapsed().unwrap().as_nanos()).unwrap();
     // Unless it is set at exactly that moment.
     let is_between = |_| {

@@ -97,7 +97,7 @@ impl<H: CommitThread> Decider<H> {
         if let Some(count) = self.ignored_results.due(total, self.ledger.last_time()) {
             tracing::warn!(
                 count,
-                "payees answered bulk transfers with results of transfers that are not open items of the bulk (3100); these results were ignored"
+                "payees' answers to bulk transfers contained results for transfers that are not open items (3100); these results were ignored"
             );
         }
     }
@@ -144,7 +144,7 @@ mod tests {
     fn ignored_results_are_logged_once_a_minute() {
         let mut log = IgnoredResults::new(7);
         let mut due = |total, at_ms| log.due(total, Timestamp::from_ms(at_ms));
-        assert_eq!(due(7, 0), None, "those of before the start were logged");
+        assert_eq!(due(7, 0), None, "results from before the start were logged");
         assert_eq!(due(9, 1_000), Some(2));
         assert_eq!(due(12, 60_999), None);
         assert_eq!(due(15, 61_000), Some(6));

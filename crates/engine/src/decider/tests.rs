@@ -32,7 +32,7 @@ impl CommitThread for Ended {
 }
 
 #[test]
-fn a_batch_that_the_commit_thread_does_not_take_stops_the_engine_and_is_not_acknowledged() {
+fn batch_that_the_commit_thread_rejects_stops_the_engine_unacknowledged() {
     let storage = Storage { disk: Arc::new(SimDisk::new(1)), archive: Arc::new(MemoryArchive::new()) };
     let options =
         EngineOptions { storage: Some(storage), overlap_bytes_min: 0, ..EngineOptions::new("nowhere") };
@@ -53,7 +53,7 @@ fn a_batch_that_the_commit_thread_does_not_take_stops_the_engine_and_is_not_ackn
 }
 
 #[test]
-fn a_tick_is_due_at_its_instant_and_then_after_an_interval_or_at_once() {
+fn tick_is_due_at_its_instant_then_after_an_interval_or_immediately() {
     const LONG: Duration = Duration::from_secs(3_600);
     let mut ticks = Ticks::At(Instant::now());
     assert!(ticks.is_due());

@@ -11,8 +11,8 @@ use crate::clock::Clock as _;
 use crate::commit_thread::CommitThread;
 use crate::record::Payload;
 
-/// Maximum difference in milliseconds by which a record's time may exceed the clock without an event that states the
-/// clock's time. Times on the wire are not finer.
+/// Maximum lead of a record's time over the clock, in milliseconds, without an event that states the clock's time.
+/// Times on the wire are not finer.
 const STAMP_AHEAD_MS: i64 = 1;
 
 /// The times when deadlines are checked.
@@ -89,7 +89,8 @@ impl<H: CommitThread> Decider<H> {
         self.metrics.clock_ahead_seconds.set(state.ahead_seconds());
     }
 
-    /// Expires what is due, with a limit per turn. If more is due, the next turn follows immediately.
+    /// Ends everything whose deadline has passed, with a limit per turn. If more is due, the next turn follows
+    /// immediately.
     pub(super) fn tick(&mut self, has_room: bool) {
         self.compare_clocks();
         let now = self.moment().present.at;

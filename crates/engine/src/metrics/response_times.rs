@@ -401,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn buckets_are_contiguous_and_hold_what_is_between_their_ends() {
+    fn buckets_are_contiguous_and_contain_the_values_between_their_bounds() {
         for bucket in 0..BUCKETS - 1 {
             let (lower, upper) = bounds(bucket);
             assert_eq!(bounds(bucket + 1).0, upper, "{bucket}");
@@ -443,7 +443,7 @@ mod tests {
         responses.observe(&Response { asked: id(2), asker: Some(id(3)), ..quote(answered(1)) }, at_minute(7));
         let found = responses.summaries(at_minute(7));
         assert_eq!(found.iter().map(|one| one.asked).collect::<Vec<_>>(), [id(2), id(3)]);
-        let [quotes, transfers] = found[1].kinds[..] else { panic!("two kinds were asked for: {found:?}") };
+        let [quotes, transfers] = found[1].kinds[..] else { panic!("requests of two kinds: {found:?}") };
         assert_eq!((quotes.kind, quotes.recent), (RequestKind::Quote, [2, 1, 1, 1]));
         assert_eq!((transfers.kind, transfers.recent), (RequestKind::Transfer, [1, 0, 0, 0]));
         let pair = |asker, requests, failed| PairSummary { asker: id(asker), asked: id(3), requests, failed };

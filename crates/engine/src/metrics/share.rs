@@ -1,4 +1,4 @@
-//! A histogram to which a whole batch is added in one step.
+//! A histogram that a whole batch is added to in one step.
 
 use std::fmt;
 use std::sync::Arc;

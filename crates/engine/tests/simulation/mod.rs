@@ -99,7 +99,7 @@ pub struct Run {
     clock: Arc<TestClock>,
     keep_segments: bool,
     fold_every_records: u64,
-    /// Size from which batches go to the journal's thread: none, some or all of them.
+    /// Minimum size of batches for the journal's thread, so that it gets none, some or all of them.
     overlap_bytes_min: usize,
     known: BTreeMap<[u8; 17], (TransferId, Known)>,
     published: Published,
@@ -135,7 +135,7 @@ impl Run {
         }
         let (engine, handle) = self.start().unwrap();
         self.check(&handle).await;
-        assert!(self.onboard(&handle).await && self.step(&handle).await, "there was no fault");
+        assert!(self.onboard(&handle).await && self.step(&handle).await, "an error without a fault");
         self.end_and_compare(engine, &handle).await;
         let (engine, handle) = self.start().unwrap();
         self.check(&handle).await;
@@ -370,7 +370,7 @@ impl Run {
     }
 
     async fn check(&mut self, handle: &EngineHandle) {
-        assert!(self.check_or_crash(handle).await, "seed {}: there was no fault", self.seed);
+        assert!(self.check_or_crash(handle).await, "seed {}: an error without a fault", self.seed);
     }
 }
 

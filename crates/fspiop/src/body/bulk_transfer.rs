@@ -22,7 +22,7 @@ pub const BULK_ITEMS_MAX: usize = 1_000;
 pub struct BulkTransferBody {
     /// Identifies the bulk transfer in all messages about it.
     pub bulk_transfer_id: TransferId,
-    /// Identifies the bulk quote on which it is based.
+    /// Identifies the bulk quote that it executes.
     pub bulk_quote_id: TransferId,
     /// The payer DFSP.
     pub payer: FspId,
@@ -90,7 +90,7 @@ pub fn parse_bulk_transfer(body: &[u8]) -> Result<BulkTransferBody, SyncError> {
     })
 }
 
-/// Rejects a list in which a transfer occurs twice.
+/// Rejects a list that contains a transfer twice.
 fn check_unique<T>(list: Value<'_, '_>, items: &[(TransferId, T)]) -> Result<(), SyncError> {
     let mut seen = BTreeSet::new();
     match items.iter().find(|(id, _)| !seen.insert(*id)) {
@@ -127,7 +127,7 @@ fn read_item(value: Value<'_, '_>) -> Result<(TransferId, BulkItem), SyncError> 
 pub enum BulkTransferState {
     /// The bulk transfer was received.
     Received,
-    /// Its transfers are being checked.
+    /// The payee is checking the transfers.
     Pending,
     /// The payee will process it.
     Accepted,

@@ -7,9 +7,9 @@ use crate::SyncError;
 /// Why a `completedTimestamp` is implausible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CompletionFault {
-    /// It is too far in the future.
+    /// The time is too far in the future.
     InFuture,
-    /// It is too far in the past.
+    /// The time is too far in the past.
     LongAgo,
 }
 

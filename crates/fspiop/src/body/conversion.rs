@@ -98,7 +98,7 @@ fn read_amount<'a>(value: Value<'a, '_>) -> Result<ConvertedAmount<'a>, SyncErro
 pub struct ConversionFulfilBody {
     /// The state according to the FXP.
     pub conversion_state: TransferState,
-    /// The preimage of the condition, decoded as leniently as that of a transfer.
+    /// The preimage of the condition, decoded as leniently as a transfer's.
     pub fulfilment: Option<[u8; 32]>,
     /// Time of completion at the FXP.
     pub completed_timestamp: Option<Timestamp>,

@@ -35,7 +35,7 @@ const PARSERS: &[Parser] = parsers![
 ];
 
 /// Runs every parser of this crate on a body. Returns one item for each parser, `None` if it accepts the bytes. Error
-/// callbacks are read as those of each of the `resources`.
+/// callbacks are parsed for each of the `resources`.
 ///
 /// For tests and fuzzers. A request is read only by the parser of its resource.
 pub fn refusals<'a>(
@@ -54,7 +54,7 @@ mod tests {
 
     /// A new parser is included without an entry in this list.
     #[test]
-    fn every_parser_of_the_module_is_there() {
+    fn every_parser_is_covered() {
         let elsewhere = ["parse_error_body_of", "parse_authorization_query"];
         let exported = include_str!("mod.rs")
             .split(|character: char| !(character.is_ascii_alphanumeric() || character == '_'))

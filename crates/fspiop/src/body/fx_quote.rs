@@ -35,7 +35,7 @@ pub struct FxQuoteResponse<'a> {
 pub struct ConversionTerms<'a> {
     /// Identifies the conversion.
     pub conversion_id: TransferId,
-    /// The transfer for which the conversion is made.
+    /// The transfer that needs the conversion.
     pub determining_transfer_id: Option<TransferId>,
     /// The DFSP that requests the conversion.
     pub initiating_fsp: FspId,

@@ -38,7 +38,7 @@ pub(crate) struct Document<'a> {
 
 /// Bytes per value in a message that consists mostly of names and short texts.
 const BYTES_PER_NODE: usize = 8;
-/// Maximum number of values for which space is reserved at the start. The list grows for more.
+/// Maximum initial capacity, in values. The list grows for more.
 const FIRST_NODES_MAX: usize = 256;
 
 impl<'a> Document<'a> {
@@ -338,7 +338,7 @@ mod tests {
 
     #[test]
     #[allow(clippy::too_many_lines, reason = "a table of cases")]
-    fn the_grammar_is_that_of_serde_json() {
+    fn parser_accepts_the_same_texts_as_serde_json() {
         for text in [
             "",
             " ",
@@ -429,7 +429,7 @@ mod tests {
     }
 
     #[test]
-    fn nesting_ends_at_the_limit() {
+    fn nesting_above_the_limit_is_rejected() {
         for (open, close) in [("[", "]"), ("{\"a\":", "}")] {
             let nested = |depth: usize| format!("{}1{}", open.repeat(depth), close.repeat(depth));
             assert!(Document::parse(&nested(JSON_DEPTH_MAX)).is_some());
@@ -439,7 +439,7 @@ mod tests {
     }
 
     #[test]
-    fn plain_text_ends_at_every_special_byte_and_at_no_other() {
+    fn plain_text_ends_only_at_special_bytes() {
         for length in 0..20 {
             for byte in 0..=u8::MAX {
                 let mut bytes = [b'\x80'; 40];

@@ -18,7 +18,7 @@ pub const BATCH_PARTIES_MAX: usize = 10_000;
 pub struct ParticipantPost {
     /// The DFSP that serves the party.
     pub fsp: FspId,
-    /// The currency in which the DFSP serves the party; `None` for all currencies.
+    /// The only currency of the registration; `None` for all currencies.
     pub currency: Option<Currency>,
 }
 
@@ -27,7 +27,7 @@ pub struct ParticipantPost {
 pub struct ParticipantPut {
     /// The DFSP that serves the party; the schema does not require it.
     pub fsp: Option<FspId>,
-    /// The currency in which the DFSP serves the party; `None` for all currencies.
+    /// The only currency of the registration; `None` for all currencies.
     pub currency: Option<Currency>,
 }
 
@@ -38,7 +38,7 @@ pub struct ParticipantsBatch<'a> {
     pub request_id: TransferId,
     /// The parties, 1 to 10 000.
     pub parties: Vec<BatchParty<'a>>,
-    /// The currency in which all of them are served; `None` for all currencies.
+    /// The only currency of all registrations; `None` for all currencies.
     pub currency: Option<Currency>,
 }
 

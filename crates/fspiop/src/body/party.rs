@@ -19,7 +19,7 @@ const CURRENCIES_MAX: usize = 16;
 pub struct PartyInfo<'a> {
     /// The party's identifier and its DFSP.
     pub id: PartyIdInfo<'a>,
-    /// The currencies in which the party states that it can be paid; empty if it states none.
+    /// The party's stated currencies for being paid; empty if it states none.
     pub supported_currencies: Vec<Currency>,
 }
 

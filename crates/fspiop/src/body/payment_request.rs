@@ -24,9 +24,9 @@ use crate::rules::NOT_ALLOWED;
 pub struct TransactionRequest<'a> {
     /// Identifies the request in all messages about it.
     pub transaction_request_id: TransferId,
-    /// The payee, who requests the payment.
+    /// The payee, which requests the payment.
     pub payee: PartyInfo<'a>,
-    /// The payer, who is requested to pay.
+    /// The payer, which is to pay.
     pub payer: PartyIdInfo<'a>,
     /// The amount.
     pub amount: QuotedMoney<'a>,
@@ -39,7 +39,7 @@ pub struct TransactionRequest<'a> {
 pub enum TransactionRequestState {
     /// The request was received.
     Received,
-    /// The payer has been asked.
+    /// The request was sent to the payer.
     Pending,
     /// The payer agrees.
     Accepted,
@@ -67,7 +67,7 @@ pub enum AuthorizationOutcome {
     Resend,
 }
 
-/// The method by which a payer consents.
+/// How a payer consents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum AuthenticationType {
     /// A one-time password.
@@ -81,7 +81,7 @@ pub enum AuthenticationType {
 /// The query of `GET /authorizations/{ID}`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuthorizationQuery<'a> {
-    /// The method by which the payer consents: a one-time password or a QR code.
+    /// How the payer consents: with a one-time password or a QR code.
     pub authentication_type: AuthenticationType,
     /// The number of remaining attempts, a positive number.
     pub retries_left: Cow<'a, str>,

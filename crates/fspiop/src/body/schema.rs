@@ -83,7 +83,6 @@ impl<const N: usize> Schema<N> {
         Self { closed: true, ..Self::open(required, names) }
     }
 
-    /// Reads a body.
     pub(crate) fn read_body<'a, 's>(&'s self, body: &'a [u8]) -> Result<Object<'a, 's, 'a, N>, SyncError> {
         self.read_body_or(body, SyncError::from)
     }
@@ -162,7 +161,7 @@ impl<'a, const N: usize> Object<'a, '_, '_, N> {
     }
 
     fn index(&self, name: &str) -> usize {
-        index_of(name, &self.schema.names).expect("the schema has every property that is asked for")
+        index_of(name, &self.schema.names).expect("only properties of the schema are requested")
     }
 
     fn value<'v>(&'v self, name: &'static str, position: u32) -> Value<'a, 'v> {

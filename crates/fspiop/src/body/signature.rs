@@ -30,7 +30,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_signature_is_an_object_of_two_texts() {
+    fn signature_is_an_object_of_two_texts() {
         for (value, expected) in [
             (r#"{"signature":"a","protectedHeader":"b"}"#, true),
             (r#" { "protectedHeader" : "" , "signature" : "" } "#, true),

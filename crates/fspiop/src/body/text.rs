@@ -35,7 +35,7 @@ impl<'a> Value<'a, '_> {
         self.refuse(ErrorCode::VALIDATION, format_args!("must match pattern: {rule}"))
     }
 
-    /// The text. Numbers and literals count as the characters with which they are written.
+    /// The text. Numbers and literals count as their characters.
     pub(crate) fn text(&self) -> Result<Cow<'a, str>, SyncError> {
         let json = self.json();
         match self.kind() {

@@ -134,7 +134,7 @@ const FULFIL: Schema<4> =
 /// fulfilment, and [`super::check_completed_timestamp`] checks the timestamp.
 pub fn parse_fulfil(body: &[u8]) -> Result<FulfilBody, SyncError> {
     let object = FULFIL.read_body(body)?;
-    // In the order of the API's schema, in which the only required property is third.
+    // In the order of the API's schema, whose only required property is third.
     let fulfilment = read_optional(object.optional("fulfilment"), |value| value.octets())?;
     let completed_timestamp =
         read_optional(object.optional("completedTimestamp"), |value| value.date_time())?;

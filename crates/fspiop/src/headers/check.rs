@@ -1,4 +1,4 @@
-//! The checks of a request's headers, in the order in which their failures are reported.
+//! The checks of a request's headers. Of several failures, the first in the order of the checks is reported.
 //!
 //! [`check_headers`] runs before the body is read, [`check_parties`] after it. As in other hubs, the error for a
 //! request with an invalid body and no source is therefore about the body. Only the first failure is reported.
@@ -71,8 +71,8 @@ pub fn check_headers(
     Ok(CheckedHeaders { content_type, date })
 }
 
-/// Checks `X-Client-Id`, in which the gateway in front of the hub states the authenticated client. It must be the
-/// proxy, if there is one, and otherwise the source. Without the header nothing is compared.
+/// Checks `X-Client-Id`, the authenticated client according to the gateway in front of the hub. It must be the proxy of
+/// a forwarded request, and otherwise the source. Without the header nothing is compared.
 fn check_client(headers: &impl HeaderLookup) -> Result<(), SyncError> {
     let Some(client) = headers.get("x-client-id") else { return Ok(()) };
     let source = headers.get("fspiop-source");

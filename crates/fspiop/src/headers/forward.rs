@@ -16,7 +16,7 @@ pub type SpanId = [u8; 8];
 /// Identifies a trace. It must not be zero (W3C Trace Context §3.2.2.3).
 pub type TraceId = [u8; 16];
 
-/// The party on whose behalf the hub sends a message.
+/// The originator of a message that the hub sends.
 #[derive(Clone, Copy, Debug)]
 pub enum MessageSource<'a> {
     /// A DFSP's own message that is forwarded. Its signature, media types and date are not changed. If it is signed,
@@ -41,7 +41,7 @@ pub enum MessageSource<'a> {
 /// The properties of an outgoing message that its headers depend on.
 #[derive(Clone, Copy, Debug)]
 pub struct Forward<'a> {
-    /// The party on whose behalf the message is sent.
+    /// The originator of the message.
     pub source: MessageSource<'a>,
     /// The DFSP that receives the message.
     pub receiver: &'a str,
@@ -127,8 +127,8 @@ pub fn rewrite_for_forward(request: &[u8], message: &Forward<'_>, out: &mut Vec<
     message.write_unseen(&seen, is_signed, out);
 }
 
-/// Headers that are forwarded in quoting, besides those that the hub sets. Other hubs drop `FSPIOP-Encryption` as well,
-/// so that the receiver cannot decrypt the message.
+/// Headers that are forwarded in quoting, in addition to the headers of the hub. Other hubs drop
+/// `FSPIOP-Encryption`, so that the receiver cannot decrypt the message.
 const QUOTING_OTHERS: [&[u8]; 4] = [b"tracestate", b"baggage", b"fspiop-encryption", b"fspiop-proxy"];
 
 /// The required headers that the request already contained.

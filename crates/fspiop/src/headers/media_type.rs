@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn anything_is_asked_for_by_one_element() {
+    fn wildcard_accept_has_one_element() {
         for (lines, expected) in [
             (&["*/*"][..], true),
             (&["application/json, text/plain, */*"], true),
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_hub_stamps_it_also_accepts() {
+    fn media_types_that_the_hub_writes_are_accepted() {
         let versions = Versions::default();
         for &resource in Resource::ALL {
             for &version in &versions.accepted {

@@ -1,4 +1,4 @@
-//! Headers: checks those of a request, and rewrites them for the messages that the request causes.
+//! Headers: checks a request's headers, and rewrites them for the messages that the request causes.
 
 mod block;
 mod check;

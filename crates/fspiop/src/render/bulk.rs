@@ -15,7 +15,7 @@ use crate::encode_octets;
 pub struct BulkRequest<'a> {
     /// Identifies the bulk transfer.
     pub id: &'a str,
-    /// Identifies the bulk quote on which it is based.
+    /// Identifies the bulk quote that it executes.
     pub quote: TransferId,
     /// The payer DFSP.
     pub payer: FspId,

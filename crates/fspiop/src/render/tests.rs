@@ -53,7 +53,7 @@ fn transfer_states_are_written_byte_for_byte() {
 }
 
 #[test]
-fn a_cause_fits_into_a_full_list() {
+fn cause_is_added_to_a_full_extension_list() {
     for count in [14, 15, 16] {
         let item = |index| format!(r#"{{"key":"k{index}","value":"{{\"key\":\"no item\"}}"}}"#);
         let items: Vec<String> = (0..count).map(item).collect();
@@ -77,7 +77,7 @@ fn errors_are_written_byte_for_byte() {
 }
 
 #[test]
-fn texts_are_escaped_as_any_reader_expects() {
+fn texts_are_escaped_as_json() {
     let mut every = String::from("\u{7f}\u{80}\u{2028}é€😀/");
     every.extend((0..128_u8).map(char::from));
     for text in ["", "plain", "\"", "\\", "\n\r\t\u{8}\u{c}\u{0}", "a\"b\\c", every.as_str()] {
@@ -88,13 +88,13 @@ fn texts_are_escaped_as_any_reader_expects() {
 }
 
 #[test]
-fn causes_are_cut_at_128_characters() {
+fn causes_are_truncated_to_128_characters() {
     assert_eq!(cause_text(ErrorCode::TRANSFER_EXPIRED, "Transfer expired"), "3303: Transfer expired");
     assert_eq!(cause_text(ErrorCode::VALIDATION, &"é".repeat(200)).chars().count(), 128);
 }
 
 #[test]
-fn a_prepare_that_is_written_reads_back() {
+fn written_prepare_can_be_parsed() {
     let condition = decode_octets("GRzLaTP7DJ9t4P-a_BA0WA9wzzlsugf00-Tn6kESAfM").unwrap();
     let prepare = Prepare {
         transfer_id: TransferId::parse("5b1c7d0e-2f34-4a6b-9c8d-0e1f2a3b4c5d").unwrap(),
@@ -164,7 +164,7 @@ fn bulk_transfers_are_written_byte_for_byte() {
 }
 
 #[test]
-fn version_errors_list_what_is_accepted() {
+fn version_errors_list_the_accepted_versions() {
     let write = |versions: &[Version]| {
         rendered(|out| write_version_error(out, ErrorCode::UNACCEPTABLE_VERSION, "No", versions))
     };

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use upesi_admission::{Class, SourceId};
 
-/// Number of senders with a rate limit of their own. If there are more, some share one.
+/// Number of senders with their own rate limit. If there are more, some share one.
 const SENDERS: usize = 4_096;
 /// Ticks per nanosecond. Time is counted in fractions of a nanosecond so that a byte at a high rate costs more than
 /// zero.
@@ -91,7 +91,7 @@ mod tests {
 
     /// The limit applies to bodies of any size.
     #[test]
-    fn bodies_of_any_size_have_the_rate_and_a_seconds_worth_saved_up() {
+    fn byte_rate_allows_one_second_of_saved_bytes() {
         let rate = 16 * MIB;
         for body_bytes in [300, 1_000, 16 * 1024, 16 * 1024 + 1, MIB] {
             let sent = sent(&ByteShares::new(rate), body_bytes, 3);
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn each_sender_and_class_has_a_rate_of_its_own() {
+    fn each_sender_and_class_has_its_own_rate() {
         let shares = ByteShares::new(MIB);
         while shares.take(Class::New, DFSP, 10_000, 0) {}
         assert!(shares.take(Class::Finishing, DFSP, 10_000, 0));
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_announced_is_owed() {
+    fn unannounced_bytes_are_charged_later() {
         let shares = ByteShares::new(MIB);
         assert!(shares.take(Class::New, DFSP, 1, 0));
         shares.charge(Class::New, DFSP, 10 * MIB, 0);
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn extreme_rates_and_times_neither_overflow_nor_stop_anything_for_ever() {
+    fn extreme_rates_and_times_neither_overflow_nor_block_a_sender() {
         let unbounded = ByteShares::new(0);
         assert!(!unbounded.are_bounded() && unbounded.take(Class::New, DFSP, u64::MAX, u64::MAX));
         unbounded.charge(Class::New, DFSP, u64::MAX, 0);

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use upesi_admission::Class;
 use upesi_http::current_worker;
 
-/// Number of workers with a probe of their own. If there are more, some share one.
+/// Number of workers with their own probe. If there are more, some share one.
 const PROBE_SLOTS: usize = 64;
 /// Interval between probes of a worker that has requests.
 const PROBE_INTERVAL_NS: u64 = 1_000_000;
@@ -80,7 +80,6 @@ impl DelayProbes {
         &self.0[current_worker().unwrap_or(0) % PROBE_SLOTS]
     }
 
-    /// Ends an interval.
     pub(super) fn end_interval(&self) -> SeenByAll {
         let mut seen = SeenByAll::default();
         let (mut sum_us, mut workers) = (0_u64, 0_u64);

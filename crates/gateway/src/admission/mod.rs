@@ -81,7 +81,7 @@ impl Refusal {
             Self::Lookups => "more lookups per second than this scheme allows a DFSP",
             Self::Misses => "more lookups of unknown parties per second than this scheme allows a DFSP",
             Self::Registrations => "more registrations per second than this scheme allows a DFSP",
-            Self::Blocked => "too many signatures that are not the sender's",
+            Self::Blocked => "too many invalid signatures",
         }
     }
 
@@ -134,7 +134,7 @@ pub(crate) fn source_of(participants: &Participants, name: Option<FspId>) -> Sou
 }
 
 impl AdmissionGate {
-    /// All DFSPs that are not participants together get the share of one participant.
+    /// Creates the admission. All unknown senders together get the share of one participant.
     pub(crate) fn new(
         settings: AdmissionSettings,
         participants: SharedParticipants,

@@ -53,7 +53,7 @@ impl AdmissionGate {
 }
 
 #[tokio::test]
-async fn a_worker_that_keeps_up_takes_everything() {
+async fn worker_without_delay_accepts_everything() {
     let gate = gate(AdmissionSettings::default());
     for interval in 1..50 {
         assert_eq!(gate.pass(interval, Duration::ZERO, &[("greenbank", 200)]), [200]);
@@ -62,7 +62,7 @@ async fn a_worker_that_keeps_up_takes_everything() {
 }
 
 #[tokio::test]
-async fn one_that_does_not_limits_new_work_and_nothing_else() {
+async fn a_slow_worker_limits_only_new_work() {
     let gate = gate(AdmissionSettings::default());
     let mut taken = 0;
     for interval in 1..60 {
@@ -80,7 +80,7 @@ async fn one_that_does_not_limits_new_work_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn a_flood_leaves_the_others_their_share() {
+async fn flood_leaves_other_senders_their_share() {
     let gate = gate(AdmissionSettings { rate_max: 5_000, ..AdmissionSettings::default() });
     for interval in 1..100 {
         let asking = [("greenbank", 2_000), ("bluewallet", 30), ("made-up-1", 5), ("made-up-2", 5)];
@@ -93,7 +93,7 @@ async fn a_flood_leaves_the_others_their_share() {
 }
 
 #[tokio::test]
-async fn names_that_nobody_has_share_one_share() {
+async fn unknown_names_share_one_share() {
     let gate = gate(AdmissionSettings { rate_per_dfsp: 50, ..AdmissionSettings::default() });
     let name = |index| format!("made-up-{index}");
     let taken = (0..1_000)
@@ -104,7 +104,7 @@ async fn names_that_nobody_has_share_one_share() {
 }
 
 #[tokio::test]
-async fn bytes_are_a_rate_of_each_dfsp_whatever_the_size_of_bodies() {
+async fn byte_rate_per_dfsp_holds_for_any_body_size() {
     let settings = AdmissionSettings { bytes_per_dfsp: 1_000_000, ..AdmissionSettings::default() };
     let gate = gate(settings);
     let of = |class, name: &str, bytes, at| gate.ask(class, Caller::named(&from(name)), bytes, gate.at(at));
@@ -131,7 +131,7 @@ async fn bytes_are_a_rate_of_each_dfsp_whatever_the_size_of_bodies() {
 }
 
 #[test]
-fn so_many_may_wait_for_the_engine() {
+fn commands_that_wait_for_the_engine_are_limited() {
     let settings =
         AdmissionSettings { engine_batch_commands: 2, engine_waiting_max: 3, ..AdmissionSettings::default() };
     let gate = gate(settings);
@@ -148,7 +148,7 @@ fn so_many_may_wait_for_the_engine() {
 }
 
 #[test]
-fn more_may_wait_where_the_engine_is_fast() {
+fn more_commands_may_wait_if_the_engine_is_fast() {
     let settings = AdmissionSettings { engine_batch_commands: 1, ..AdmissionSettings::default() };
     let gate = gate(settings);
     for _ in 0..100 {
@@ -167,7 +167,7 @@ fn more_may_wait_where_the_engine_is_fast() {
 }
 
 #[test]
-fn an_engine_that_answers_nobody_gets_nothing_new() {
+fn engine_without_answers_receives_no_new_commands() {
     let gate = gate(AdmissionSettings::default());
     let waiting = gate.enter_engine();
     let now = Instant::now();
@@ -202,7 +202,7 @@ fn methods_have_classes() {
 }
 
 #[test]
-fn the_identity_of_a_certificate_counts_and_not_the_header() {
+fn sender_is_identified_by_the_certificate_and_not_the_header() {
     let gate = gate(AdmissionSettings::default());
     let identity = PeerIdentity { number: 3, name: "bluewallet".into() };
     for (name, named) in [("greenbank", SourceId(2)), ("farbank", SourceId::OTHERS)] {

@@ -33,7 +33,7 @@ impl AddressLists {
     /// The participant whose list forbids this address, as its list spells it; `None` if the address is allowed. Names
     /// are compared without regard to case, as for senders.
     pub(super) fn forbids(&self, participant: &str, address: Option<IpAddr>) -> Option<&str> {
-        // Usually there are no lists, and every request reaches this check.
+        // Every request reaches this check, and most hubs have no lists.
         if self.is_empty() {
             return None;
         }
@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_list_is_of_one_participant_and_all_of_its_networks_count() {
+    fn address_list_belongs_to_one_participant_and_all_its_networks_match() {
         let mut lists = AddressLists::default();
         assert!(lists.is_empty() && lists.forbids("greenbank", None).is_none());
         for (name, network) in [
@@ -74,10 +74,10 @@ mod tests {
             ("redmoney", "198.51.100.8", true),
         ] {
             let forbidden = lists.forbids(name, Some(address.parse().unwrap()));
-            // The name is that of the list, because a sender's text must not become a label.
+            // The name is spelled as in the list, because a sender's text must not become a label.
             let expected = (!allowed).then(|| name.to_ascii_lowercase());
             assert_eq!(forbidden, expected.as_deref(), "{name} {address}");
         }
-        assert_eq!(lists.forbids("greenbank", None), Some("greenbank"), "an address that nobody knows");
+        assert_eq!(lists.forbids("greenbank", None), Some("greenbank"), "an unknown address");
     }
 }

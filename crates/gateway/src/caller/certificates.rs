@@ -16,7 +16,7 @@ pub const FIRST_EXPIRY_SEEN: &str = "upesi_caller_certificate_expiry_timestamp_s
 /// Metric of the number of certificates that a participant has connected with.
 pub const CERTIFICATES_SEEN: &str = "upesi_caller_certificates";
 
-/// How long a certificate is remembered after a connection with it began. Its participant may have replaced it since.
+/// Time that a certificate is remembered after its last new connection. The participant may have replaced it since.
 const SEEN_FOR: Duration = Duration::from_secs(24 * 3600);
 /// Maximum number of remembered certificates of a participant.
 const CERTIFICATES_MAX: usize = 8;
@@ -52,7 +52,7 @@ impl Certificates {
         );
         registry.register(
             CERTIFICATES_SEEN,
-            "Number of client certificates with which a participant opened connections within the last day",
+            "Number of client certificates in connections of a participant within the last day",
             certificates.counts.clone(),
         );
         certificates
@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_end_of_the_last_day_counts() {
+    fn metric_shows_the_earliest_expiry_of_the_last_day() {
         let facts = super::super::tests::facts();
         let certificate = |number: u8, not_after_s| Facts {
             certificate_sha256: Fingerprint([number; 32]),

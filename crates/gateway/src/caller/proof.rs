@@ -17,9 +17,9 @@ use super::{Callers, Denial, bindings_of, identity_of};
 
 /// Header of a gateway that names the client whose request it forwards.
 const CLIENT_ID: &str = "x-client-id";
-/// Number of verified tokens that are remembered, so that each is verified once.
+/// Maximum number of remembered verified tokens. A remembered token is not verified again.
 const TOKENS_MAX: usize = 10_000;
-/// Longest client name that is looked up; the ledger has no longer ones.
+/// Longest client name that is looked up. The ledger does not contain longer ones.
 const CLIENT_BYTES_MAX: usize = 128;
 
 /// The participant that a request proves by a token or through a gateway.
@@ -49,9 +49,9 @@ impl Display for Flaw {
         f.write_str(match self {
             Self::Form => "the header Authorization is not one bearer token",
             Self::Token(fault) => return fault.fmt(f),
-            Self::NoClient => "the token does not say to which one client it was given",
-            Self::NoName => "the gateway does not say in one X-Client-Id for whom it speaks",
-            Self::UnknownName => "nobody is bound to the X-Client-Id that the gateway says",
+            Self::NoClient => "the token does not name exactly one client",
+            Self::NoName => "the gateway does not name exactly one client in X-Client-Id",
+            Self::UnknownName => "no participant is bound to the gateway's X-Client-Id",
         })
     }
 }

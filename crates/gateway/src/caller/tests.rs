@@ -137,7 +137,7 @@ fn each_kind_of_binding_finds_its_participant() {
 }
 
 #[test]
-fn what_only_resembles_a_binding_finds_nobody() {
+fn certificate_that_only_resembles_a_binding_is_unbound() {
     let nobody = Ok(None);
     assert_eq!(found(|_| {}), nobody);
     assert_eq!(found(|facts| facts.spki_sha256 = print('c')), nobody, "the digest of a certificate");
@@ -164,7 +164,11 @@ fn what_only_resembles_a_binding_finds_nobody() {
         part("CN", "greenbank")(facts);
         facts.has_alternative_names = true;
     };
-    assert_eq!(found(with_alternative_names), nobody, "they say more than the common name");
+    assert_eq!(
+        found(with_alternative_names),
+        nobody,
+        "alternative names are used instead of the common name"
+    );
 }
 
 /// A certificate with one of the names, from an issuer below one of two trusted authorities.
@@ -175,7 +179,7 @@ fn of_one_of_two(facts: &mut Facts, issuer: char, has_unique_name: bool) {
 }
 
 #[test]
-fn with_two_authorities_a_name_counts_by_the_key_of_its_issuer() {
+fn subject_name_is_bound_to_the_key_of_its_issuer() {
     let (green, nobody, no_key) = (Ok(Some("2 greenbank".to_owned())), Ok(None), Err(Denial::IssuerKey));
     let uri = |text: &'static str| move |facts: &mut Facts| facts.uris = vec![text.into()];
     let dns = |text: &'static str| move |facts: &mut Facts| facts.dns = vec![text.into()];
@@ -224,7 +228,7 @@ fn with_two_authorities_a_name_counts_by_the_key_of_its_issuer() {
 }
 
 #[test]
-fn a_certificate_of_two_participants_is_that_of_none() {
+fn certificate_bound_to_two_participants_is_ambiguous() {
     let both = |facts: &mut Facts| {
         facts.spki_sha256 = print('2');
         facts.dns = vec!["other.example".into(), "blue.example".into()];
@@ -259,7 +263,7 @@ fn headers(source: Option<&str>, proxy: Option<&str>) -> HeaderMap {
 }
 
 #[test]
-fn a_bound_caller_is_itself_and_a_proxy_brings_senders_from_elsewhere() {
+fn bound_client_sends_for_itself_and_a_proxy_for_participants_behind_it() {
     let callers = callers(true);
     let identity = |number, name: &str| PeerIdentity { number, name: name.into() };
     let (green, bridge) = (identity(2, "greenbank"), identity(5, "bridge"));
@@ -292,7 +296,7 @@ fn a_bound_caller_is_itself_and_a_proxy_brings_senders_from_elsewhere() {
 }
 
 #[test]
-fn an_unbound_caller_may_name_who_is_not_bound_only_if_the_settings_say_so() {
+fn unbound_client_may_name_unbound_participants_if_the_settings_permit_it() {
     for (source, proxy, expected) in [
         (Some("redmoney"), None, Ok(())),
         (Some("nobody"), None, Ok(())),
@@ -310,7 +314,7 @@ fn an_unbound_caller_may_name_who_is_not_bound_only_if_the_settings_say_so() {
 }
 
 #[test]
-fn refusals_do_not_say_which_part_of_the_proof_was_wrong() {
+fn rejections_do_not_reveal_the_wrong_part_of_the_proof() {
     let shown = |denial: Denial| {
         let error = denial.error();
         (error.status, error.code.number(), error.description)
@@ -318,11 +322,11 @@ fn refusals_do_not_say_which_part_of_the_proof_was_wrong() {
     let unproven = shown(Denial::Unbound);
     assert_eq!(
         unproven,
-        (403, 3000, "Generic client error - the certificate is not that of a participant".into())
+        (403, 3000, "Generic client error - the certificate does not belong to a participant".into())
     );
     assert_eq!((shown(Denial::Ambiguous), shown(Denial::Rebound)), (unproven.clone(), unproven));
     let by_token = shown(Denial::NoToken);
-    assert_eq!(by_token, (401, 3000, "Generic client error - a token of the participant is needed".into()));
+    assert_eq!(by_token, (401, 3000, "Generic client error - a token of the participant is required".into()));
     let expired = Denial::Token(Flaw::Token(upesi_oidc::Fault::Expired));
     assert_eq!((shown(Denial::Token(Flaw::Form)), shown(expired)), (by_token.clone(), by_token));
     let reasons = [upesi_oidc::Fault::Expired, upesi_oidc::Fault::Early, upesi_oidc::Fault::Signature]
@@ -344,7 +348,7 @@ fn refusals_do_not_say_which_part_of_the_proof_was_wrong() {
 }
 
 #[test]
-fn who_is_blocked_is_let_in_no_more_nor_whom_it_stands_for() {
+fn blocked_participant_and_participants_behind_it_are_rejected() {
     let callers = callers(false);
     let identity = |number, name: &str| PeerIdentity { number, name: name.into() };
     let (green, bridge) = (identity(2, "greenbank"), identity(5, "bridge"));
@@ -376,7 +380,7 @@ fn who_is_blocked_is_let_in_no_more_nor_whom_it_stands_for() {
     assert!(Denial::Blocked.ends_connection() && !Denial::BlockedSource.ends_connection());
 }
 
-/// The participant for which a client with these names in its certificate acts, by the lines of `X-Client-Id`.
+/// The participant of a client with these names in its certificate and these lines of `X-Client-Id`.
 fn spoken(dns: &[&str], lines: &[&str]) -> Result<Option<String>, Denial> {
     let mut headers = HeaderMap::new();
     for line in lines {
@@ -387,13 +391,13 @@ fn spoken(dns: &[&str], lines: &[&str]) -> Result<Option<String>, Denial> {
     let proof = callers(true).prove_with(None, &mut headers, Some(&facts))?;
     let is_left = headers.contains_key("x-client-id");
     Ok(proof.map(|proof| {
-        assert!(proof.is_by_gateway && !is_left, "what it says means nothing further on");
+        assert!(proof.is_by_gateway && !is_left, "the header is removed from the request");
         proof.identity.name.into()
     }))
 }
 
 #[test]
-fn a_gateway_speaks_for_those_that_name_it_and_nobody_else_does() {
+fn gateway_acts_only_for_participants_bound_to_it() {
     let no_name = Err(Denial::Gateway(Flaw::NoName));
     let unknown = Err(Denial::Gateway(Flaw::UnknownName));
     for (dns, lines, expected) in [
@@ -419,7 +423,7 @@ fn a_gateway_speaks_for_those_that_name_it_and_nobody_else_does() {
 }
 
 #[test]
-fn whom_a_token_and_a_gateway_name_is_one_and_bound() {
+fn token_and_gateway_must_identify_one_bound_participant() {
     let callers = callers(true);
     let token = |client: &str, certificate| Verified {
         client: Binding::new(BindingKind::OauthClient, client).unwrap(),
@@ -449,7 +453,7 @@ fn whom_a_token_and_a_gateway_name_is_one_and_bound() {
 }
 
 #[test]
-fn the_identity_stands_for_the_header() {
+fn authenticated_identity_replaces_the_header() {
     let headers = headers(Some("bluewallet"), None);
     let identity = PeerIdentity { number: 2, name: "greenbank".into() };
     assert_eq!(Caller::new(&headers, Some(&identity)).name(), "greenbank");
@@ -458,7 +462,7 @@ fn the_identity_stands_for_the_header() {
 }
 
 #[test]
-fn who_is_behind_a_proxy_comes_through_it_and_through_no_other() {
+fn participant_behind_a_proxy_must_send_through_it() {
     let callers = callers(false);
     callers.participants.set(Arc::new(participants_behind()));
     let bridge = PeerIdentity { number: 5, name: "bridge".into() };

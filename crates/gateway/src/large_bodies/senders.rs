@@ -90,14 +90,14 @@ mod tests {
     }
 
     #[test]
-    fn a_sender_has_so_many_bytes_and_gets_them_back() {
+    fn sender_has_limited_bytes_and_returns_them() {
         let senders = Arc::new(SenderBytes::new(100));
         let dfsp = |number| Sender::Dfsp(SourceId(number));
         let mut first = take(&senders, dfsp(7), 60).unwrap();
         assert!(take(&senders, dfsp(7), 41).is_none());
         let second = take(&senders, dfsp(7), 40).unwrap();
-        assert!(first.grow_to(60) && !first.grow_to(61), "what is refused counts nothing");
-        assert!(take(&senders, dfsp(8), 100).is_some(), "others have their own");
+        assert!(first.grow_to(60) && !first.grow_to(61), "a rejected growth is not counted");
+        assert!(take(&senders, dfsp(8), 100).is_some(), "other senders have their own limit");
         drop(second);
         assert!(first.grow_to(100) && !first.grow_to(101));
         drop(first);
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_are_told_apart_from_dfsps_and_from_each_other() {
+    fn addresses_and_dfsps_have_separate_limits() {
         let senders = Arc::new(SenderBytes::new(100));
         let address = |last| Sender::Address(Some(IpAddr::from([198, 51, 100, last])));
         let _held = take(&senders, address(1), 100).unwrap();
@@ -114,6 +114,6 @@ mod tests {
         assert!(all.iter().all(Option::is_some), "no address shares with a DFSP");
         assert!(take(&senders, address(1), 1).is_none());
         let free = (2..=21).filter(|last| take(&senders, address(*last), 100).is_some());
-        assert!(free.count() >= 18, "hardly one of these shares with it by chance");
+        assert!(free.count() >= 18, "few of these share its limit by chance");
     }
 }

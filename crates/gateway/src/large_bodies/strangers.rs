@@ -47,13 +47,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_has_so_many_and_gets_them_back() {
+    fn address_has_limited_bodies_and_returns_them() {
         let bodies = StrangersBodies::new(2);
         let address = Some("192.0.2.1".parse().unwrap());
         let held = [bodies.seat(address).unwrap(), bodies.seat(address).unwrap()];
-        assert!(bodies.seat(address).is_none() && bodies.seat(address).is_none(), "a refusal counts nothing");
+        assert!(
+            bodies.seat(address).is_none() && bodies.seat(address).is_none(),
+            "a rejected body is not counted"
+        );
         let other = (1..=20).filter(|last| bodies.seat(Some(IpAddr::from([198, 51, 100, *last]))).is_some());
-        assert!(other.count() >= 18, "hardly one of these has the same bound by chance");
+        assert!(other.count() >= 18, "few of these share its limit by chance");
         drop(held);
         assert!(bodies.seat(address).is_some());
     }

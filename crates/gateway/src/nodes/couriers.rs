@@ -20,7 +20,7 @@ pub(super) const PATH: &str = "/callback-reports";
 pub const REPORT_EVERY: Duration = Duration::from_millis(500);
 /// Time without a report after which other nodes take over a node's callbacks.
 const SILENCE_MAX: Duration = Duration::from_secs(2);
-/// How long a new leader waits for the reports of nodes that delivered under its predecessor.
+/// Time that a new leader waits for the reports of nodes that delivered under its predecessor.
 const GRACE: Duration = Duration::from_secs(3);
 const REPORT_TAKES_MAX: Duration = Duration::from_secs(1);
 
@@ -95,21 +95,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nodes_deliver_as_long_as_they_are_heard() {
+    fn node_delivers_as_long_as_it_reports() {
         let (couriers, now) = (Couriers::default(), Instant::now());
         let wanted = |present: &[u32], after| couriers.wanted(Some(1), present, GRACE, now + after);
-        assert!(wanted(&[], Duration::ZERO).is_empty(), "there is nobody to share with");
+        assert!(wanted(&[], Duration::ZERO).is_empty(), "no other node can deliver");
         couriers.heard(3, true, now);
         couriers.heard(2, true, now + Duration::from_secs(1));
         assert_eq!(wanted(&[], SILENCE_MAX), [1, 2, 3]);
         assert_eq!(wanted(&[1, 2, 3], SILENCE_MAX + Duration::from_millis(1)), [1, 2]);
         couriers.heard(2, false, now);
-        assert_eq!(wanted(&[1, 2], SILENCE_MAX), [1], "it said that it stops");
-        assert!(couriers.wanted(None, &[1], GRACE, now).is_empty(), "then the one that leads has to");
+        assert_eq!(wanted(&[1, 2], SILENCE_MAX), [1], "the other node reported that it stops");
+        assert!(couriers.wanted(None, &[1], GRACE, now).is_empty(), "then the leader delivers");
     }
 
     #[test]
-    fn a_node_that_leads_since_just_now_waits_for_those_before() {
+    fn new_leader_waits_for_the_nodes_that_delivered_before() {
         let (couriers, now) = (Couriers::default(), Instant::now());
         let wanted = |led_for| couriers.wanted(Some(2), &[1, 2, 3], led_for, now);
         assert_eq!(wanted(GRACE - Duration::from_millis(1)), [1, 2, 3]);

@@ -101,7 +101,7 @@ struct Shared {
     looking: Mutex<()>,
     /// Notified when the leader answers: all waiting requests are sent.
     answers: Notify,
-    /// The leadership for which connections to other nodes were closed.
+    /// The last leadership that closed the connections to other nodes.
     epoch: AtomicU64,
     /// The node that answered as leader after this node had handed over.
     found: AtomicU32,
@@ -301,7 +301,7 @@ struct Outgoing {
     uri: Uri,
     block: Bytes,
     body: Bytes,
-    /// Whether a repetition has no effect, because the ledger knows the request by its id.
+    /// Whether a repetition is harmless, because the ledger recognises the request by its id.
     may_repeat: bool,
 }
 
@@ -339,7 +339,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_sender_has_half_of_the_room_and_a_large_request_more_than_one_place() {
+    fn sender_may_use_half_of_the_slots_and_a_large_request_uses_several() {
         let (room, participants) = (Room::new(), SharedParticipants::default());
         let stranger = FspId::parse("stranger").unwrap();
         let take = |bytes| room.take(&participants, stranger, bytes);
@@ -348,10 +348,10 @@ mod tests {
         let small: Vec<_> = std::iter::from_fn(|| take(PLACE_BYTES - 1)).collect();
         assert_eq!(small.len(), PLACES / 2 - (PLACES / 4 + 1));
         drop(large);
-        assert!(take(PLACES / 4 * PLACE_BYTES).is_some(), "what was given back can be had again");
+        assert!(take(PLACES / 4 * PLACE_BYTES).is_some(), "returned slots can be taken again");
         assert!(take(PLACES * PLACE_BYTES).is_none());
         drop(small);
-        assert!(take(PLACES * PLACE_BYTES).is_none(), "nobody has more than half");
+        assert!(take(PLACES * PLACE_BYTES).is_none(), "a sender cannot have more than half");
         assert_eq!(room.places.available_permits(), PLACES);
     }
 }

@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn answers_are_read_as_they_were_written() {
+    fn node_answers_round_trip() {
         use http_body::Body as _;
         let busy = SyncError::new(ErrorCode::SERVER_BUSY, "try again later");
         let odd = SyncError { status: 403, ..SyncError::new(ErrorCode::CLIENT, "") };

@@ -15,10 +15,10 @@ pub const CONNECTIONS_PER_NODE: usize = 256;
 pub struct Lead {
     /// Number of the leadership; it increases with each change.
     pub epoch: u64,
-    /// The leader's number; `None` if there is no leader.
+    /// The leader's number; `None` without a leader.
     pub node: Option<u32>,
-    /// Whether another node leads, or soon will, that this node has not read in the log yet, because it was the leader
-    /// itself. Then `node` is at most the node that was asked to lead.
+    /// Whether the log must still show the next leader, because this node was the leader until now. In that case `node`
+    /// is the node that the handover named, if any.
     pub is_sought: bool,
 }
 

@@ -109,7 +109,8 @@ impl<H: Handler> NodePort<H> {
         received: Instant,
     ) -> Result<NodeAnswer, SyncError> {
         let bytes = self.read(headers, body, received).await?;
-        let unreadable = || SyncError::new(ErrorCode::MALFORMED_SYNTAX, "this is no report of callbacks");
+        let unreadable =
+            || SyncError::new(ErrorCode::MALFORMED_SYNTAX, "the body is not a report of callbacks");
         let report = Report::read(&bytes).ok_or_else(unreadable)?;
         let role = self.roles.get();
         let Role::Leads(leading) = &*role else { return Ok(NodeAnswer::DoesNotLead) };
@@ -120,7 +121,7 @@ impl<H: Handler> NodePort<H> {
         }
     }
 
-    /// Operators may have blocked a DFSP, and the other node may not have read that yet.
+    /// Rejects requests of blocked DFSPs. The other node may not have read the latest blocks yet.
     fn check_blocks(&self, headers: &HeaderMap) -> Result<(), SyncError> {
         check_blocks(&self.participants.get(), headers, None).map_err(|denial| denial.error())
     }

@@ -22,8 +22,9 @@ const SINGLE: [&str; 10] = [
     "x-client-id",
 ];
 
-/// Bodies up to this size are copied next to their headers. The copy frees the connection's buffer, of which the body
-/// is a slice, and uses only the memory that the request needs. Above this size the copy would cost more than it saves.
+/// Bodies up to this size are copied next to their headers. A body is a slice of the connection's buffer: the copy
+/// frees the buffer, and uses only the memory that the request needs. Above this size the copy would cost more than it
+/// saves.
 const COPIED_BODY_BYTES_MAX: usize = 16 * 1024;
 
 pub(crate) struct Lookup<'a>(pub(crate) &'a HeaderMap);
@@ -94,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn single_headers_may_not_repeat_and_others_may() {
+    fn repeated_single_value_headers_are_rejected() {
         for name in SINGLE {
             let error = refuse_repeated(&headers(&[(name, "a"), ("host", "h"), (name, "a")])).unwrap_err();
             assert_eq!((error.status, error.code), (400, ErrorCode::MALFORMED_SYNTAX), "{name}");
@@ -104,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_is_kept_as_the_block_and_the_exact_body() {
+    fn payload_has_the_header_block_and_the_exact_body() {
         let headers = headers(&[
             ("host", "hub"),
             ("fspiop-source", "greenbank"),

@@ -70,7 +70,7 @@ fn a_prepare_lacks_something() {
 }
 
 #[test]
-fn a_prepare_has_wrong_types() {
+fn prepare_with_wrong_types_is_rejected() {
     let running = Running::plain();
     for name in REQUIRED {
         for wrong in ["[]", "[1]"] {
@@ -109,7 +109,7 @@ fn a_prepare_has_wrong_types() {
 }
 
 #[test]
-fn a_prepare_breaks_a_pattern() {
+fn prepare_that_violates_a_pattern_is_rejected() {
     let extensions = |items: &str| {
         changed(r#""expiration""#, &format!(r#""extensionList":{{"extension":[{items}]}},"expiration""#))
     };
@@ -164,7 +164,7 @@ fn a_prepare_breaks_a_pattern() {
 }
 
 #[test]
-fn a_body_is_no_json() {
+fn body_that_is_not_json_is_rejected() {
     let deep = format!("{{\"x\":{}1{}}}", "[".repeat(10_000), "]".repeat(10_000));
     check(
         &Running::plain(),

@@ -64,7 +64,7 @@ fn money_moves() {
 }
 
 #[test]
-fn refused_requests_leave_the_transfer_unharmed() {
+fn rejected_requests_do_not_change_the_transfer() {
     let running = Running::plain();
     let mut client = running.connect();
     assert_eq!(client.exchange(&post(&[], prepare_body(ID))).status, 202);
@@ -92,7 +92,7 @@ fn refused_requests_leave_the_transfer_unharmed() {
 }
 
 #[test]
-fn the_request_is_kept_as_it_was_sent() {
+fn payload_has_the_request_as_sent() {
     let running = Running::plain();
     let body = prepare_body(ID).replace(',', " ,\n");
     let edits = ["X-Own: Some Value", "+x-two: 1", "+x-two: 2", "tracestate: a=b"];
@@ -110,7 +110,7 @@ fn the_request_is_kept_as_it_was_sent() {
 }
 
 #[test]
-fn unknown_ids_are_answered_under_the_path_that_was_asked() {
+fn unknown_ids_are_answered_under_the_requested_path() {
     let running = Running::plain();
     let encoded = ID.replacen('5', "%35", 1);
     for (request, status) in
@@ -162,7 +162,7 @@ fn pipelined_requests_are_answered_in_order() {
 }
 
 #[test]
-fn a_full_queue_is_busy_and_recovers() {
+fn full_queue_answers_busy_and_recovers() {
     let running = Running::start(Settings { queue_commands_max: 1, ..Settings::default() });
     let held = HeldEngine::hold(&running.handle);
     for request in [post(&[], prepare_body(ID)), get(ID, &[]), put(ID, &[], fulfil_body())] {
@@ -181,7 +181,7 @@ fn a_full_queue_is_busy_and_recovers() {
 }
 
 #[test]
-fn an_archive_that_cannot_be_read_is_the_hubs_own_fault() {
+fn unreadable_archive_is_a_server_error() {
     let running = Running::plain();
     let nonsense = vec![(TransferId::parse(ID).unwrap(), b"rotten".to_vec())];
     running.handle.archive().unwrap().apply(&nonsense, 0).unwrap();
@@ -197,7 +197,7 @@ fn an_archive_that_cannot_be_read_is_the_hubs_own_fault() {
         assert!(answer.body.contains(r#""errorDescription":"Internal server error""#), "{answer:?}");
     }
     assert_eq!(running.records(), 0);
-    assert_eq!(running.ask(&post(&[], prepare_body(OTHER))).status, 202, "other transfers go on");
+    assert_eq!(running.ask(&post(&[], prepare_body(OTHER))).status, 202, "other transfers continue");
 }
 
 #[test]

@@ -49,7 +49,7 @@ fn is_busy(answer: &Answer) -> bool {
 }
 
 #[test]
-fn a_large_body_counts_until_it_is_passed_on() {
+fn large_body_counts_until_it_is_submitted() {
     for is_chunked in [false, true] {
         let (running, silent) = start(200 * KIB);
         assert_eq!(send(&running, &quote(150 * KIB), is_chunked).status, 202);
@@ -67,7 +67,7 @@ fn a_large_body_counts_until_it_is_passed_on() {
 }
 
 #[test]
-fn what_can_never_be_taken_is_not_told_to_try_again() {
+fn body_above_the_limit_is_rejected_without_retry() {
     let (running, _silent) = start(8 * KIB * KIB);
     for is_chunked in [false, true] {
         let answer = send(&running, &quote(BODY_BYTES_MAX + 1), is_chunked);
@@ -78,7 +78,7 @@ fn what_can_never_be_taken_is_not_told_to_try_again() {
 }
 
 #[test]
-fn a_body_of_the_limit_is_taken_whole() {
+fn body_at_the_limit_is_accepted() {
     let (running, silent) = start(8 * KIB * KIB);
     for is_chunked in [false, true] {
         assert_eq!(send(&running, &quote(BODY_BYTES_MAX), is_chunked).status, 202);
@@ -107,7 +107,7 @@ fn start_with_shares() -> (Running, Arc<Recorder>) {
 }
 
 #[test]
-fn a_dfsp_holds_its_share_and_others_have_theirs() {
+fn large_bodies_of_one_dfsp_leave_other_dfsps_their_share() {
     for is_chunked in [false, true] {
         let (running, silent) = start_with_shares();
         let [mut green, mut green_too, mut blue] =
@@ -126,12 +126,12 @@ fn a_dfsp_holds_its_share_and_others_have_theirs() {
         assert!(is_busy(&proxy.exchange(&large("greenbank"))));
         drop(let_go(&silent));
         let mut green = known(&running, "greenbank");
-        assert_eq!(green.exchange(&large("greenbank")).status, 202, "it was passed on");
+        assert_eq!(green.exchange(&large("greenbank")).status, 202, "the first body was forwarded");
     }
 }
 
 #[test]
-fn before_its_identity_a_sender_is_its_address() {
+fn unauthenticated_sender_is_limited_by_address() {
     let (running, silent) = start_with_shares();
     let mut known = known(&running, "greenbank");
     silent.0.lock().unwrap().clear();
@@ -147,11 +147,11 @@ fn before_its_identity_a_sender_is_its_address() {
 }
 
 #[test]
-fn bodies_that_are_slow_to_come_count_while_they_are_read() {
+fn slow_bodies_count_while_they_are_read() {
     let (running, _silent) = start_with_shares();
     let medium = message("bluewallet", &quote(60 * KIB), false);
     let (begun, last) = medium.split_at(medium.len() - 1);
-    // Three fit, and of the fourth no more bytes are read.
+    // Three fit, and the rest of the fourth is not read.
     let mut slow: Vec<_> = (0..4).map(|_| running.connect()).collect();
     slow.iter_mut().for_each(|client| client.send(begun));
     let refused = loop {
@@ -165,5 +165,5 @@ fn bodies_that_are_slow_to_come_count_while_they_are_read() {
         client.send(last);
         assert_eq!(client.answer().status, 202);
     }
-    assert_eq!(running.ask(&medium).status, 202, "what is read is another bound's");
+    assert_eq!(running.ask(&medium).status, 202, "a complete body counts towards another limit");
 }

@@ -29,7 +29,7 @@ fn with_short_body_timeout() -> Running {
 }
 
 #[test]
-fn a_body_over_the_limit_is_refused_however_it_is_framed() {
+fn body_above_the_limit_is_rejected_with_any_framing() {
     let running = Running::plain();
     let announced = format!("content-length: {}", BODY_BYTES_MAX + 1);
     let large = padded_prepare(BODY_BYTES_MAX + 1);
@@ -55,7 +55,7 @@ fn a_body_over_the_limit_is_refused_however_it_is_framed() {
 }
 
 #[test]
-fn a_body_of_the_limit_is_taken() {
+fn body_at_the_limit_is_accepted() {
     let running = Running::plain();
     assert_eq!(running.ask(&post(&[], padded_prepare(BODY_BYTES_MAX))).status, 202);
     let payload = running.wait(running.handle.payload(running.last_seq())).unwrap().unwrap();
@@ -78,7 +78,7 @@ fn chunked_bodies_are_bodies() {
 }
 
 #[test]
-fn who_asks_first_is_refused_before_it_sends() {
+fn expect_continue_is_rejected_before_the_body_is_sent() {
     let running = Running::plain();
     let head = post(&["expect: 100-continue", &format!("content-length: {}", BODY_BYTES_MAX + 1)], "");
     let answer = running.ask(&head);
@@ -108,7 +108,7 @@ fn too_many_headers_and_too_long_ones_are_refused() {
 }
 
 #[test]
-fn a_head_that_never_ends_is_cut_off() {
+fn endless_head_is_cut_off() {
     let http = Limits { head_deadline: SHORT, ..Limits::default() };
     let running = Running::start(Settings { http, ..Settings::default() });
     for part in ["P", "POST /transfers HTTP/1.1\r\n", "POST /transfers HTTP/1.1\r\nhost: hub\r\ndate: Tue"] {
@@ -120,7 +120,7 @@ fn a_head_that_never_ends_is_cut_off() {
 }
 
 #[test]
-fn a_body_that_never_ends_is_cut_off() {
+fn endless_body_is_cut_off() {
     let running = with_short_body_timeout();
     let whole = post(&[], prepare_body(ID));
     let started = chunked_post(&prepare_body(ID), 10);
@@ -148,7 +148,7 @@ fn a_broken_chunk_is_malformed() {
 }
 
 #[test]
-fn a_peer_that_leaves_within_its_body_leaves_nothing() {
+fn aborted_body_has_no_effect() {
     let running = Running::plain();
     let whole = post(&[], prepare_body(ID));
     let mut client = running.connect();
@@ -160,7 +160,7 @@ fn a_peer_that_leaves_within_its_body_leaves_nothing() {
 }
 
 #[test]
-fn bytes_that_are_no_http_are_refused() {
+fn bytes_that_are_not_http_are_rejected() {
     let running = Running::plain();
     let nul_in_path = request("GET /transfers/a\0b", &[], "");
     let nul_in_value = post(&["x-own: a\0b"], prepare_body(ID));
@@ -201,7 +201,7 @@ fn header_values_need_not_be_text() {
 }
 
 #[test]
-fn a_connection_over_the_cap_is_told_that_the_hub_is_busy() {
+fn connection_above_the_limit_is_answered_busy() {
     let http = Limits { connections_max: 0, ..Limits::default() };
     let running = Running::start(Settings { http, ..Settings::default() });
     let answer = running.connect().exchange(&put(ID, &[], fulfil_body()));
@@ -210,7 +210,7 @@ fn a_connection_over_the_cap_is_told_that_the_hub_is_busy() {
 }
 
 #[test]
-fn beyond_the_pace_pages_and_unknown_paths_are_refused_and_health_is_not() {
+fn requests_above_the_pace_are_rejected_except_health() {
     let running = Running::plain();
     let ask = |line: &str| {
         let mut clients: Vec<_> = (0..300).map(|_| running.connect()).collect();
@@ -221,7 +221,7 @@ fn beyond_the_pace_pages_and_unknown_paths_are_refused_and_health_is_not() {
     for (line, usual) in [("GET /docs", 200), ("GET /unknown", 404)] {
         let answers = ask(line);
         let refused: Vec<_> = answers.iter().filter(|answer| answer.status == 503).collect();
-        // 100 at once, 100 that wait for at most a second, and those that the elapsed time allows.
+        // 100 at once, 100 after at most a second, and more for the elapsed time.
         assert!(!refused.is_empty() && refused.len() <= 300, "{line}: {}", refused.len());
         for answer in refused {
             assert_eq!((answer.code(), answer.header("connection")), (2005, Some("close")), "{answer:?}");
@@ -262,7 +262,7 @@ fn crowd(running: &Running, burst: usize, first: &[u8], then: &[u8]) -> Vec<Clie
 }
 
 #[test]
-fn health_does_not_wait_for_what_else_comes_from_its_address() {
+fn health_does_not_wait_for_other_requests_of_its_address() {
     let running = with_pace(1);
     let crowd = crowd(&running, 1, b"", &request("GET /docs", &[], ""));
     for line in ["GET /health", "GET /live"] {
@@ -294,7 +294,7 @@ fn rejections_come_at_a_pace_and_payments_do_not_wait_for_them() {
 }
 
 #[test]
-fn a_body_in_another_coding_than_identity_is_refused_before_it_comes() {
+fn compressed_body_is_rejected_before_it_is_read() {
     let running = Running::plain();
     for coding in ["gzip", "br", "identity, gzip", "gzip, identity", "identity;q=1", "\"identity\""] {
         let coding = format!("content-encoding: {coding}");

@@ -45,7 +45,7 @@ const TRANSACTION_REQUEST: &str = r#"{"transactionRequestId":"6f3ff9d4-2f0b-4bb2
 const OTP: &str = "authenticationType=OTP&retriesLeft=2&amount=12.5&currency=KES";
 
 #[test]
-fn every_route_answers_its_success_and_hands_over_what_it_got() {
+fn every_route_answers_its_status_and_hands_over_the_request() {
     let running = start();
     let mut client = running.connect();
     let otp = format!("GET /authorizations/{ID}?{OTP}");
@@ -100,7 +100,7 @@ fn every_route_answers_its_success_and_hands_over_what_it_got() {
 }
 
 #[test]
-fn refusals_come_in_their_order_and_nothing_is_handed_over() {
+fn rejections_follow_the_order_of_checks_and_nothing_is_handed_over() {
     let running = start();
     let mut client = running.connect();
     let handed_over =
@@ -174,7 +174,7 @@ fn refusals_come_in_their_order_and_nothing_is_handed_over() {
 }
 
 #[test]
-fn counters_tell_families_apart_and_never_show_what_a_sender_chose() {
+fn counters_have_a_label_per_resource_and_no_text_of_the_sender() {
     let running = start();
     assert_eq!(running.ask(&about("GET /parties/MSISDN/770001", &[], "")).status, 202);
     assert_eq!(running.ask(&about("GET /parties/PASSPORT/770001", &[], "")).status, 400);
@@ -192,7 +192,7 @@ fn counters_tell_families_apart_and_never_show_what_a_sender_chose() {
 }
 
 #[test]
-fn clearing_the_endpoint_cache_is_passed_on() {
+fn clearing_the_endpoint_cache_is_handed_over() {
     static CLEARED: Mutex<u32> = Mutex::new(0);
     let dress =
         |context: &mut TestContext| context.endpoint_cache = Box::new(|| *CLEARED.lock().unwrap() += 1);
@@ -202,7 +202,7 @@ fn clearing_the_endpoint_cache_is_passed_on() {
 }
 
 #[test]
-fn large_bodies_of_strangers_leave_room_for_others() {
+fn large_bodies_of_unauthenticated_clients_leave_room_for_others() {
     let running = start();
     let large = QUOTE.replacen('{', &format!("{{{}", " ".repeat(200 * 1024)), 1);
     let whole = about("POST /quotes", &[], &large);
@@ -226,9 +226,9 @@ fn large_bodies_of_strangers_leave_room_for_others() {
         client.send(last);
         assert_eq!(client.answer().status, 202);
     }
-    // Their shares are released when their messages end, perhaps after their answers.
+    // The shares are returned when the messages end, perhaps after their answers.
     let begun = Instant::now();
     while running.ask(&whole).status != 202 {
-        assert!(begun.elapsed() < PATIENCE, "what they took came back");
+        assert!(begun.elapsed() < PATIENCE, "their shares were returned");
     }
 }

@@ -162,7 +162,7 @@ fn is_unavailable(answer: &Answer) {
 }
 
 #[test]
-fn a_followers_answers_are_the_leaders() {
+fn follower_returns_the_leaders_answers() {
     let recorder = Arc::new(Recorder(Mutex::default()));
     let leader = Leader::start(Some(Arc::clone(&recorder)));
     let follower = Follower::of(&[leader.port.local_addr()]);
@@ -193,7 +193,7 @@ fn a_followers_answers_are_the_leaders() {
 }
 
 #[test]
-fn what_a_follower_took_is_recorded_as_it_came() {
+fn request_accepted_by_a_follower_is_recorded_unchanged() {
     let leader = Leader::start(None);
     let follower = Follower::of(&[leader.port.local_addr()]);
     let body = prepare_body(ID);
@@ -212,7 +212,7 @@ fn what_a_follower_took_is_recorded_as_it_came() {
 }
 
 #[test]
-fn a_prepare_without_an_answer_is_repeated_to_the_next_leader_and_a_lookup_is_not() {
+fn unanswered_prepare_is_repeated_to_the_next_leader_and_a_lookup_is_not() {
     let leader = Leader::start(Some(Arc::new(Recorder(Mutex::default()))));
     for closes in [false, true] {
         let silent = Silent::start(closes);
@@ -237,7 +237,7 @@ fn a_prepare_without_an_answer_is_repeated_to_the_next_leader_and_a_lookup_is_no
 }
 
 #[test]
-fn requests_that_reached_nobody_wait_for_the_next_leader() {
+fn undelivered_requests_wait_for_the_next_leader() {
     let recorder = Arc::new(Recorder(Mutex::default()));
     let leader = Leader::start(Some(Arc::clone(&recorder)));
     let mut former = Leader::start(None);
@@ -293,7 +293,7 @@ impl Scripted {
 
 /// All requests at once would overload the leader just when it takes over, or when its brokers are back.
 #[test]
-fn a_leader_that_does_not_answer_yet_is_asked_by_one_request_at_a_time() {
+fn unresponsive_leader_is_probed_by_one_request_at_a_time() {
     const COUNT: usize = 20;
     const MORE: usize = 10;
     let others_are_there = |asked: &Asked| {
@@ -329,7 +329,7 @@ fn a_leader_that_does_not_answer_yet_is_asked_by_one_request_at_a_time() {
 }
 
 #[test]
-fn what_the_leaders_http_refuses_is_not_sent_again() {
+fn request_that_the_leaders_http_rejects_is_not_repeated() {
     let leader = Scripted::start(|_| "431 Request Header Fields Too Large");
     let follower = Follower::of(&[leader.address]);
     is_unavailable(&follower.ask(&get(ID, &[])));
@@ -343,7 +343,7 @@ fn what_the_leaders_http_refuses_is_not_sent_again() {
 }
 
 #[test]
-fn connections_to_a_node_that_leads_no_more_are_closed() {
+fn connections_to_a_former_leader_are_closed() {
     let leaders = [Leader::start(None), Leader::start(None)];
     let follower = Follower::of(&leaders.each_ref().map(|leader| leader.port.local_addr()));
     let asks = || assert_eq!(follower.ask(&get(ID, &[])).status, 202);
@@ -360,7 +360,7 @@ fn connections_to_a_node_that_leads_no_more_are_closed() {
 }
 
 #[test]
-fn where_nobody_leads_it_is_said_in_time_and_a_node_that_is_behind_asks_nobody() {
+fn request_without_a_leader_is_answered_in_time() {
     let leader = Leader::start(None);
     let follower = Follower::of(&[leader.port.local_addr()]);
     let health = |client: &mut Client| client.exchange(&request("GET /health", &[], ""));
@@ -429,7 +429,7 @@ fn request_that_meets_a_handover_is_forwarded_to_the_new_leader() {
 }
 
 #[test]
-fn whom_operators_blocked_the_leader_lets_in_no_more() {
+fn blocked_participant_is_rejected_by_the_leader() {
     let leader = Leader::start(None);
     let follower = Follower::of(&[leader.port.local_addr()]);
     let running = &leader.running;
@@ -444,7 +444,7 @@ fn whom_operators_blocked_the_leader_lets_in_no_more() {
 
 /// Malformed requests, endless heads and bodies, and silence.
 #[test]
-fn the_port_for_nodes_is_bounded() {
+fn port_for_nodes_has_limits() {
     let leader = Leader::start(None);
     let port = leader.port.local_addr();
     let first_line = |bytes: &[u8]| {

@@ -43,7 +43,7 @@ fn metric(running: &Running, line: &str) -> u64 {
 }
 
 #[test]
-fn a_flood_of_one_dfsp_leaves_the_other_its_share() {
+fn flood_of_one_dfsp_leaves_another_its_share() {
     let running = narrow();
     let mut green = running.connect();
     let taken = flood(&mut green, FLOOD);
@@ -57,7 +57,7 @@ fn a_flood_of_one_dfsp_leaves_the_other_its_share() {
 }
 
 #[test]
-fn what_finishes_a_transfer_passes_where_new_work_is_refused() {
+fn fulfils_are_accepted_while_new_work_is_rejected() {
     let running = narrow();
     let mut client = running.connect();
     assert!(flood(&mut client, 10) < 10, "new work is refused");
@@ -74,7 +74,7 @@ fn what_finishes_a_transfer_passes_where_new_work_is_refused() {
 }
 
 #[test]
-fn every_kind_of_new_work_is_refused_and_operators_are_not() {
+fn overload_rejects_all_new_work_except_operators() {
     let running = narrow();
     let mut client = running.connect();
     flood(&mut client, FLOOD);
@@ -94,7 +94,7 @@ fn every_kind_of_new_work_is_refused_and_operators_are_not() {
 }
 
 #[test]
-fn a_refusal_costs_no_record_and_no_look_at_the_body() {
+fn overload_rejection_writes_no_record_and_reads_no_body() {
     let running = narrow();
     let mut client = running.connect();
     flood(&mut client, FLOOD);
@@ -115,7 +115,7 @@ fn a_refusal_costs_no_record_and_no_look_at_the_body() {
 }
 
 #[test]
-fn large_bodies_are_refused_unread() {
+fn large_bodies_are_rejected_unread() {
     let running = narrow();
     flood(&mut running.connect(), FLOOD);
     let large = post(&[], "x".repeat(200_000));
@@ -131,7 +131,7 @@ fn large_bodies_are_refused_unread() {
 }
 
 #[test]
-fn who_asks_first_is_refused_before_it_sends() {
+fn expect_continue_is_rejected_before_the_body_is_sent() {
     let running = narrow();
     flood(&mut running.connect(), FLOOD);
     let head = post(&["expect: 100-continue", "content-length: 10000"], "");
@@ -140,7 +140,7 @@ fn who_asks_first_is_refused_before_it_sends() {
 }
 
 #[test]
-fn a_rate_per_dfsp_is_of_each() {
+fn rate_per_dfsp_applies_to_each_dfsp() {
     let running = start(AdmissionSettings { rate_per_dfsp: 1, ..AdmissionSettings::default() });
     let mut green = running.connect();
     let taken = flood(&mut green, FLOOD);
@@ -175,7 +175,7 @@ fn block(running: &Running) -> (mpsc::Sender<()>, std::thread::JoinHandle<()>) {
 }
 
 #[test]
-fn new_work_is_refused_while_too_much_waits_for_the_engine() {
+fn new_work_is_rejected_while_the_engine_queue_is_long() {
     let admission =
         AdmissionSettings { engine_batch_commands: 2, engine_waiting_max: 2, ..AdmissionSettings::default() };
     let running = start(admission);

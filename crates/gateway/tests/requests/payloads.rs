@@ -42,7 +42,7 @@ fn is_refused(answer: &Answer) {
 }
 
 #[test]
-fn who_is_no_participant_is_refused_at_once_and_leaves_nothing() {
+fn unknown_sender_is_rejected_at_once_without_a_record() {
     let running = Running::plain();
     assert_eq!(running.ask(&post(&[], prepare_body(ID))).status, 202);
     let records = running.records();
@@ -69,7 +69,7 @@ fn who_is_no_participant_is_refused_at_once_and_leaves_nothing() {
 }
 
 #[test]
-fn a_refused_prepare_is_kept_by_its_fingerprint() {
+fn rejected_prepare_is_recorded_by_its_fingerprint() {
     let running = Running::plain();
     let body = refused_prepare(ID, "x");
     assert_eq!(running.ask(&post(&["x-own: 1"], &body)).status, 202);
@@ -78,7 +78,7 @@ fn a_refused_prepare_is_kept_by_its_fingerprint() {
     assert_eq!(kept.body, "");
     assert!(String::from_utf8_lossy(&kept.headers).contains("x-own: 1\r\n"), "for the callback");
 
-    // It is nevertheless known again.
+    // The resend is nevertheless recognised.
     assert_eq!(running.ask(&post(&[], &body)).status, 202);
     let CallbackContent::State(_, view) = told(&running) else { panic!("{:?}", told(&running)) };
     assert_eq!(view.state, PublicState::Aborted);
@@ -115,7 +115,7 @@ fn refused_others(long: &str) -> [Vec<u8>; 2] {
 }
 
 #[test]
-fn nothing_long_is_kept_of_what_changes_nothing() {
+fn rejected_requests_leave_only_short_records() {
     let running = Running::plain();
     let long = format!("x-long: {}", "y".repeat(20_000));
     let long_text = format!(r#"{{"filler":"{}"}}"#, "z".repeat(30_000));

@@ -126,7 +126,7 @@ fn accepts() {
 }
 
 #[test]
-fn version_errors_list_what_is_accepted() {
+fn version_errors_list_the_accepted_versions() {
     let list = r#""extensionList":{"extension":[{"key":"1","value":"0"},{"key":"1","value":"1"},{"key":"2","value":"0"}]}"#;
     let running = Running::plain();
     for header in ["accept", "content-type"] {

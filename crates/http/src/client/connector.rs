@@ -113,7 +113,7 @@ pub(super) async fn connect(
     Ok(Stream { transport, follower })
 }
 
-/// There are no trust anchors for TLS.
+/// Trust anchors for TLS are missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no trust anchors are set for https://")]
 pub(super) struct NoTls;

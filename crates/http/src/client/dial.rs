@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_next_address_is_tried_after_a_quarter_of_a_second_or_a_failure() {
+    async fn next_address_is_tried_after_a_delay_or_a_failure() {
         use Does::{Answers, Fails, Nothing};
         for (all, found, begun, ended) in [
             (&[Answers(100), Answers(0)][..], Some(0), &[0][..], 100),

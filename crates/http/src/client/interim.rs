@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn so_many_pass_and_one_more_does_not() {
+    fn responses_over_the_limit_are_rejected() {
         for interim in [CONTINUE, HINTS, "\r\n\r\nHTTP/1.0 199 x\r\na: b\r\n\r\n"] {
             assert!(passes(&(interim.repeat(RESPONSES_MAX as usize) + OK)), "{interim}");
             assert!(!passes(&(interim.repeat(RESPONSES_MAX as usize + 1) + OK)), "{interim}");
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn so_many_bytes_pass_and_one_more_does_not() {
+    fn response_bytes_over_the_limit_are_rejected() {
         let long = |bytes: usize| {
             let rest = "HTTP/1.1 100 x\r\na: \r\n\r\n".len() + STATUS_END;
             format!("HTTP/1.1 100 x\r\na: {}\r\n\r\n{OK}", "y".repeat(bytes - rest))
@@ -140,14 +140,14 @@ mod tests {
     }
 
     #[test]
-    fn what_the_final_response_carries_is_not_looked_at() {
+    fn content_of_the_final_response_is_not_checked() {
         assert!(passes(&(OK.to_owned() + &CONTINUE.repeat(100))));
         assert!(passes(&("HTTP/1.1 101 Switching Protocols\r\n\r\n".to_owned() + &CONTINUE.repeat(100))));
-        assert!(passes(&"x".repeat(100_000)), "the parser refuses that");
+        assert!(passes(&"x".repeat(100_000)), "the parser rejects it");
     }
 
     #[test]
-    fn each_request_counts_anew_once_the_one_before_was_answered() {
+    fn counting_restarts_after_each_answered_request() {
         let mut interim = Interim::new();
         let almost = CONTINUE.repeat(RESPONSES_MAX as usize);
         for _ in 0..3 {

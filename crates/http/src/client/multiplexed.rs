@@ -33,7 +33,7 @@ const CONNECTION_WINDOW_BYTES: u32 = 1024 * 1024;
 /// Longest head of a response, counted as in RFC 9113 §10.5.1.
 const HEAD_BYTES_MAX: u32 = 64 * 1024;
 
-/// Headers of a single connection, which HTTP/2 does not have (RFC 9113 §8.2.2).
+/// Headers of a single connection, which HTTP/2 forbids (RFC 9113 §8.2.2).
 const OF_CONNECTION: [HeaderName; 6] = [
     CONNECTION,
     TE,

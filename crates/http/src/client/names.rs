@@ -3,8 +3,8 @@
 //! 1. A name has one lookup at a time, on a thread of its own. A peer, such as a DFSP, may have [`LOOKUPS_PER_PEER`] at
 //!    the same time: the system's resolver may take half a minute for a name whose server does not answer.
 //! 2. A result is fresh for [`FRESH`].
-//! 3. An older result is used, up to [`KEPT`], if there is no new one within [`PATIENCE`], or if no lookup can start
-//!    now.
+//! 3. An older result is used, up to [`KEPT`], if a new one does not arrive within [`PATIENCE`], or if no lookup can
+//!    start now.
 //! 4. A failure is cached for [`FAILURE_LASTS`].
 
 use std::collections::HashMap;
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_answer_is_kept_for_a_while_and_a_connection_that_fails_ends_it() {
+    async fn cached_answer_is_dropped_after_a_while_or_a_failed_connection() {
         static ASKED: AtomicUsize = AtomicUsize::new(0);
         fn resolve(_: &str) -> Vec<IpAddr> {
             ASKED.fetch_add(1, Ordering::SeqCst);
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_old_answer_counts_while_no_new_one_comes() {
+    async fn old_answer_is_used_until_a_new_one_arrives() {
         static GATE: Gate = Gate::new(true);
         fn resolve(_: &str) -> Vec<IpAddr> {
             GATE.pass();
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn names_of_one_peer_that_are_not_answered_delay_no_other_peer() {
+    async fn unanswered_lookups_of_one_peer_do_not_delay_other_peers() {
         static GATE: Gate = Gate::new(false);
         fn resolve(host: &str) -> Vec<IpAddr> {
             if host.ends_with(".red.example") {
@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_failure_is_told_and_lasts_a_second() {
+    async fn failure_is_returned_and_cached_for_a_second() {
         let names = Names::default();
         let outcome = |found| {
             names
@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn the_names_unused_longest_are_forgotten() {
+    fn least_recently_used_names_are_dropped() {
         let (start, mut names) = (Instant::now(), HashMap::new());
         for number in 0..NAMES_MAX + 10 {
             let host = number.to_string();

@@ -27,7 +27,7 @@ use crate::{WorkerHandle, Workers};
 /// Pause of accepting after the system could not return a connection (out of file descriptors).
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// Interval at which a new connection checks whether the connections that make room for it have closed, and time limit
+/// Interval between a new connection's checks of whether the connections that make room for it have closed, and limit
 /// of that wait. They close as soon as their workers run, which may take a while on busy cores.
 const ROOM_PAUSE: Duration = Duration::from_millis(1);
 const ROOM_WAIT_MAX: Duration = Duration::from_millis(500);
@@ -276,7 +276,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_newcomer_waits_for_room_as_long_as_busy_workers_may_take_and_no_longer() {
+    async fn new_connection_waits_for_a_place_for_a_limited_time() {
         for (crowded_ms, waited_ms) in [(0, 0), (1, 1), (400, 400), (3_600_000, 500)] {
             let start = Instant::now();
             let ends = start + Duration::from_millis(crowded_ms);

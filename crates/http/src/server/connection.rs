@@ -37,7 +37,7 @@ pub struct Connection {
     /// The time until which the requests of [`Pace::keep_probe`](super::Pace::keep_probe) have used up their rate.
     pub(super) probed_until_ns: AtomicU64,
     identity: OnceLock<PeerIdentity>,
-    /// Generation of the service's knowledge at which the identity was looked up.
+    /// Generation of the service's knowledge when the identity was looked up.
     looked_up_at: AtomicU64,
     /// With HTTP/2, its requests.
     streams: Option<Arc<Streams>>,
@@ -52,7 +52,7 @@ pub struct PeerIdentity {
     pub name: Box<str>,
 }
 
-/// The peer of a connection is no longer the participant that it was.
+/// The peer of a connection was another participant before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OtherIdentity;
 
@@ -137,7 +137,7 @@ impl Connection {
     /// The party has reached its limit of connections, and none of them can make room. The request must be rejected;
     /// the connection remains unchanged.
     pub fn become_known(&self, known_as: KnownAs) -> Result<(), OverShare> {
-        // One task serves all requests of a connection, so there are no concurrent changes.
+        // One task serves all requests of a connection, so this value has no concurrent changes.
         let before = self.known_as.load(Ordering::Relaxed);
         let wanted = match known_as {
             KnownAs::Participant(number) => PARTICIPANTS + u64::from(number),

@@ -15,9 +15,9 @@ use tokio::time::{Instant, sleep_until};
 const ADDRESSES_MAX: usize = 1024;
 /// Minimum time between two handshakes of an address whose last one failed.
 const INTERVAL: Duration = Duration::from_millis(250);
-/// How long a failure is remembered.
+/// Time that a failure is remembered.
 const FAILURE_LASTS: Duration = Duration::from_secs(60);
-/// How long a success is remembered.
+/// Time that a success is remembered.
 const SUCCESS_LASTS: Duration = Duration::from_secs(600);
 
 /// Recent outcomes of handshakes by address.
@@ -26,7 +26,7 @@ pub(super) struct Addresses(Mutex<Known>);
 
 #[derive(Debug, Default)]
 struct Known {
-    /// When the next handshake may begin.
+    /// The time when the next handshake may begin.
     failed: HashMap<IpAddr, Instant>,
     succeeded: HashMap<IpAddr, Instant>,
 }
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_address_that_succeeds_is_not_delayed_by_failures_from_behind_it() {
+    async fn successful_address_is_not_delayed_by_other_clients_behind_it() {
         let addresses = Addresses::default();
         assert_eq!(wait_of(&addresses, 1, true).await, 0);
         for _ in 0..1000 {
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_oldest_of_many_addresses_are_forgotten() {
+    async fn oldest_of_many_addresses_are_dropped() {
         let addresses = Addresses::default();
         for number in 0..ADDRESSES_MAX + 10 {
             wait_of(&addresses, number, false).await;

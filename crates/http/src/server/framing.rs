@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn sound_requests_pass_however_they_are_read() {
+    fn valid_requests_pass_in_reads_of_any_size() {
         let long = "x".repeat(300);
         for requests in [
             "GET / HTTP/1.1\r\nhost: a\r\n\r\n",
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bare_lf_is_spoilt_wherever_it_is_in_a_head() {
+    fn bare_lf_in_a_head_is_rejected() {
         let body = "POST / HTTP/1.1\r\ncontent-length: 3\r\n\r\n\n\n\n";
         let chunks = "POST / HTTP/1.1\r\nTRANSFER-ENCODING: chunked\r\n\r\n1\r\n\n\r\n0\r\n\r\n";
         let long = format!("GET /{} HTTP/1.1", "x".repeat(200));
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn a_length_that_is_none_is_spoilt() {
+    fn invalid_length_is_corrupted() {
         for length in ["x", "", "-1", "99999999999999999999"] {
             for part in [1, 1000] {
                 let head = format!("POST / HTTP/1.1\r\ncontent-length: {length}\r");
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn control_characters_in_the_extension_of_a_chunk_are_spoilt() {
+    fn control_characters_in_a_chunk_extension_are_rejected() {
         let head = "POST / HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n1\r\n\n\r\n";
         let long = "x".repeat(100);
         for (size, end) in [
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn a_length_beside_a_coding_is_spoilt() {
+    fn content_length_with_transfer_encoding_is_rejected() {
         for (first, second) in [
             ("content-length: 5", "transfer-encoding: chunked"),
             ("transfer-encoding: chunked", "content-length: 5"),

@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn seats_are_counted_by_holder_and_given_back() {
+    fn places_are_counted_by_holder_and_returned() {
         let holders = holders();
         let address = "192.0.2.1".parse().unwrap();
         for (holder, share) in [
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn a_holder_has_as_many_requests_as_connections_over_all_its_connections() {
+    fn holder_has_at_most_as_many_requests_as_connections() {
         let holders = holders();
         let [one, other] = [(); 2].map(|()| holders.seat(Holder::Participant(7)));
         let mut places = vec![one.request().unwrap(), other.request().unwrap(), one.request().unwrap()];

@@ -260,7 +260,7 @@ mod tests {
     /// `GET /` on stream 3.
     const REQUEST: &[u8] = b"\0\0\x06\x01\x05\0\0\0\x03\x82\x86\x84\x41\x01x";
 
-    /// Whether a request that arrives just before the connection is told to yield is answered.
+    /// Whether a request is answered that arrives just before the order to yield.
     async fn is_answered(arrived: &[u8]) -> bool {
         let limits = Limits::default();
         let guard = Arc::new(Supervisor::new(&limits)).watch(0, None, None);

@@ -43,7 +43,6 @@ impl OpenConnections {
     }
 }
 
-/// An open connection.
 #[derive(Debug)]
 pub(super) struct OpenConnection(Arc<OpenConnections>);
 

@@ -8,7 +8,7 @@ use tokio::time::{Instant, sleep};
 
 use super::Connection;
 
-/// Number of addresses with a rate of their own. If there are more, some share one.
+/// Number of addresses with their own rate. If there are more, some share one.
 const ADDRESSES: usize = 256;
 
 /// Rate limit of the requests of one address.
@@ -45,8 +45,8 @@ struct Rate {
 const PROBES: Rate = Rate { interval_ns: 500_000_000, burst_ns: 5 * 500_000_000, wait_max: Duration::ZERO };
 
 impl Rate {
-    /// The delay until the turn of a request. `due_ns` is the time at which the requests accepted so far have used up
-    /// their rate, in nanoseconds since the start.
+    /// The delay until the turn of a request. `due_ns` is the time when the rate permits the next request, in
+    /// nanoseconds since the start.
     fn turn(&self, due_ns: &AtomicU64, now_ns: u64) -> Result<Duration, OverPace> {
         // Later than the clock by the burst, so that a saved burst is not a negative time.
         let free_until_ns = now_ns.saturating_add(self.burst_ns);
@@ -64,8 +64,7 @@ pub struct Pace {
     started: Instant,
     hasher: RandomState,
     rate: Rate,
-    /// By address: the time at which the requests accepted so far have used up their rate, in nanoseconds since the
-    /// start.
+    /// By address: the time when the rate permits the next request, in nanoseconds since the start.
     due_ns: Box<[AtomicU64]>,
 }
 
@@ -88,7 +87,7 @@ impl Pace {
         }
     }
 
-    /// Waits for the turn of a request of this connection. Without an address there is no delay.
+    /// Waits for the turn of a request of this connection. A connection without an address does not wait.
     pub async fn keep(&self, connection: &Connection) -> Result<(), OverPace> {
         let Some(address) = connection.address() else { return Ok(()) };
         self.keep_turn(self.turn(address, Instant::now()), connection).await
@@ -160,7 +159,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_burst_is_free_then_requests_wait_then_they_are_over_the_pace() {
+    async fn requests_after_a_burst_wait_and_then_exceed_the_pace() {
         let pace = Pace::new(LIMITS);
         let free = vec![Some(0); 5];
         let waiting: Vec<_> = (1..=10).map(|index| Some(index * 100)).collect();
@@ -180,7 +179,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn another_address_has_a_pace_of_its_own() {
+    async fn each_address_has_its_own_pace() {
         let pace = Pace::new(LIMITS);
         waits(&pace, "192.0.2.1", 100, 0);
         let is_free = |last: &u8| waits(&pace, &format!("198.51.100.{last}"), 1, 0) == [Some(0)];

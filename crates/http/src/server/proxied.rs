@@ -36,13 +36,13 @@ pub struct ProxyProtocol {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum ProxyRefusal {
-    /// It does not come from a listed load balancer.
+    /// The connection does not come from a listed load balancer.
     Unlisted,
-    /// It does not begin with a valid header.
+    /// The connection does not begin with a valid header.
     Malformed,
     /// The header did not arrive in time.
     Late,
-    /// It was closed before its header was complete.
+    /// The connection was closed before its header was complete.
     Closed,
     /// Too many other connections were waiting for their headers.
     Crowded,

@@ -19,8 +19,8 @@ const LEAVING_BATCH: usize = 16;
 const FOUND_MAX: usize = 256;
 /// Maximum number of holders with stored candidates.
 const FOUND_HOLDERS_MAX: usize = 16;
-/// Number of connections that were asked to make room and have not ended yet. If there are more, no connection is
-/// served above the limit.
+/// Maximum number of connections that are ending to make room. Above it, no connection is served
+/// beyond the limit of connections.
 pub(super) const LEAVING_MAX: usize = 32;
 
 /// The connections of a server, as the accept loop sees them.
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn a_crowd_of_handshakes_makes_room_for_itself() {
+    fn flood_of_handshakes_closes_its_own_handshakes() {
         let room = room(&Limits::default());
         let begin = |host: u8, number: usize| {
             let (open, seat) = room.take(IpAddr::V4(Ipv4Addr::new(192, 0, 2, host)));
@@ -271,9 +271,9 @@ mod tests {
         assert_eq!(told(&crowd[2].2), Order::Serve);
     }
 
-    /// The thread of the handshakes has not ended those that were selected to close.
+    /// The thread of the handshakes has not closed the selected ones yet.
     #[test]
-    fn another_address_begins_a_handshake_while_a_crowd_is_refused() {
+    fn other_address_may_begin_a_handshake_while_a_flood_is_rejected() {
         const MAX: usize = 64;
         let room = room(&Limits::default());
         let address = |host| IpAddr::V4(Ipv4Addr::new(192, 0, 2, host));

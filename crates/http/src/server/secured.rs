@@ -67,7 +67,7 @@ pub enum Outcome {
     Late,
     /// The client ended it.
     Closed,
-    /// There is no common version or cipher suite, or a message was invalid.
+    /// The sides have no common version or cipher suite, or a message was invalid.
     Protocol,
 }
 
@@ -253,7 +253,7 @@ mod tests {
     use crate::Workers;
 
     #[test]
-    fn the_answer_in_the_clear_is_as_long_as_it_says() {
+    fn plaintext_answer_has_the_announced_length() {
         let text = str::from_utf8(PLAINTEXT_ANSWER).unwrap();
         let (head, body) = text.split_once("\r\n\r\n").unwrap();
         assert!(head.contains(&format!("content-length: {}\r\n", body.len())), "{} in {head}", body.len());

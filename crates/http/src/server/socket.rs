@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn so_many_bytes_are_read_before_the_handshake_is_done_and_any_number_after() {
+    async fn bytes_are_limited_until_the_handshake_is_complete() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let mut caller = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
         let mut socket = Socket::new(listener.accept().await.unwrap().0);

@@ -48,7 +48,7 @@ impl Drop for Place {
 enum Places {
     /// The free slot of its connection.
     Own,
-    /// A slot of the server, and one of the connection's holder. Without a socket there is no holder.
+    /// A slot of the server, and one of the connection's holder. A connection without a socket has no holder.
     Shared { _all: Place, _of_holder: Option<RequestOfHolder> },
     /// No slot: the server or the holder has reached its limit of requests.
     None,
@@ -91,7 +91,7 @@ struct State {
 struct UnreadSince {
     number: u64,
     tick: u32,
-    /// Tick at which a piece of it was last taken.
+    /// Tick when a piece of it was last taken.
     moved_tick: u32,
 }
 

@@ -58,8 +58,8 @@ pub(super) fn refusal_of<B>(request: &Request<B>) -> Option<Refusal> {
 }
 
 /// Converts an HTTP/2 request to the form of HTTP/1.1, with a path as its target and its authority as `Host`, or
-/// rejects it. It must have one authority (RFC 9113 §8.3.1), no more headers than with HTTP/1.1 and one length, and
-/// must not open a tunnel. The library has already rejected headers that concern a connection.
+/// rejects it. It must have one authority (RFC 9113 §8.3.1), one length, and at most the headers of HTTP/1.1, and must
+/// not open a tunnel. The library has already rejected headers that concern a connection.
 pub(super) fn normalise<B>(request: &mut Request<B>) -> Option<Refusal> {
     // With HTTP/1.1 it would also have these two headers.
     let besides = [HOST, CONTENT_LENGTH].iter().filter(|name| !request.headers().contains_key(*name)).count();
@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hosts_are_a_host_and_perhaps_a_port() {
+    fn host_header_is_a_host_with_an_optional_port() {
         for (host, sound) in [
             ("hub", true),
             ("hub.example:4000", true),

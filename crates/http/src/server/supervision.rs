@@ -1,6 +1,6 @@
 //! Time limits of connections without a timer per request.
 //!
-//! Every connection records its phase and the tick at which the phase began: two relaxed stores. One task per worker
+//! Every connection records its phase and the first tick of the phase: two relaxed stores. One task per worker
 //! advances the tick, checks the worker's connections, and ends connections that exceed a limit. So the limits are
 //! exact to one sweep interval, which is enough for limits of seconds.
 
@@ -27,7 +27,7 @@ const LINGER_TIMEOUT: Duration = Duration::from_secs(1);
 /// to be about to use it.
 const KNOWN_IDLE_MIN: Duration = Duration::from_secs(10);
 
-/// Minimum time for which an answer is unread before its connection may be closed to make room: longer than a reading
+/// Minimum time that an answer is unread before its connection may be closed to make room: longer than a reading
 /// peer needs.
 const UNREAD_MIN: Duration = Duration::from_secs(1);
 
@@ -76,7 +76,7 @@ enum Fate {
 #[derive(Debug)]
 pub(super) struct Watched {
     supervisor: Arc<Supervisor>,
-    /// Order in which connections began.
+    /// Number of the connection in the order of their start.
     number: usize,
     phase: AtomicU8,
     since_tick: AtomicU32,
@@ -134,7 +134,7 @@ impl Watched {
     pub(super) fn order(&self, context: &Context<'_>) -> Order {
         if self.waker.get().is_none() {
             let _ = self.waker.set(context.waker().clone());
-            // With the fence in `tell`: either this poll reads the order, or the thread that gives the order finds the
+            // With the fence in `tell`: either this poll reads the order, or the thread that sets the order finds the
             // waker.
             fence(Ordering::SeqCst);
         }
@@ -231,7 +231,7 @@ impl Drop for Guard {
     }
 }
 
-/// Order in which connections are closed to make room.
+/// Class of a connection, in the order of closing to make room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Class {
     /// Its peer does not read an answer: it ends at once.
@@ -287,7 +287,7 @@ pub(super) struct Supervisor {
     unread_ticks: u32,
     unread_min_ticks: u32,
     tick: AtomicU32,
-    /// Number of connections that were asked to make room and have not ended yet.
+    /// Number of connections that are ending to make room.
     leaving: AtomicUsize,
     connections: Mutex<Connections>,
 }
@@ -354,7 +354,7 @@ impl Supervisor {
         }
     }
 
-    /// Asks the connections to finish whose peers are no longer trusted. Returns their number.
+    /// Asks the connections of untrusted peers to finish. Returns their number.
     pub(super) fn finish_untrusted(&self, trusts: &mut impl FnMut(&Peer) -> bool) -> usize {
         // Evaluated without the lock, because it takes long while connections begin and end.
         let has_peer = |watched: &&Arc<Watched>| {
@@ -395,7 +395,7 @@ impl Supervisor {
         connections.finishing_since.is_some() && connections.watched.is_empty()
     }
 
-    /// Number of connections that were asked to make room and have not ended yet.
+    /// Number of connections that are ending to make room.
     pub(super) fn leaving(&self) -> usize {
         self.leaving.load(Ordering::Acquire)
     }

@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_that_is_already_here_is_read_turn_by_turn() {
+    fn buffered_body_is_read_turn_by_turn() {
         let (mut bytes, mut scratch) = (0, vec![0; 10_000]);
         let wanted = 10 * TURN_BYTES_MAX;
         let turns = turns(|mut transport, context| {
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_thrown_away_while_closing_is_read_turn_by_turn() {
+    fn discarded_bytes_are_read_turn_by_turn() {
         let turns = turns(|mut transport, context| {
             if transport.closing.is_none() {
                 transport.watched.enter(Phase::Busy);

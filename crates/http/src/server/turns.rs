@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_crowd_does_not_run_before_another_party() {
+    async fn flood_of_one_party_does_not_run_before_another_party() {
         let crowd = vec![(1, 1); 100];
         let order = run(&Turns::default(), &[crowd, vec![(2, 1)]].concat()).await;
         assert_eq!(order.len(), 101);
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn crowds_take_turns_step_by_step() {
+    async fn parties_with_many_tasks_take_turns() {
         let (one, other) = (vec![(1, 3); 50], vec![(2, 3); 10]);
         let order = run(&Turns::default(), &[one, other].concat()).await;
         assert_eq!(order.len(), 180);
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_party_has_free_time_in_each_window_and_leaves_nothing_behind() {
+    async fn party_has_free_time_in_each_window_and_its_state_is_removed() {
         let turns = Turns::default();
         let start = Instant::now();
         turns.window().note(1, start);
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_task_sleeps_after_its_turn_until_it_is_woken() {
+    async fn task_runs_again_only_after_a_wake() {
         let turns = Arc::new(Turns::default());
         let begun = Instant::now();
         advance(FREE).await;
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_task_that_is_dropped_in_the_queue_passes_its_turn_on() {
+    async fn dropped_task_passes_its_turn_on() {
         let turns = Turns::default();
         let begun = Instant::now();
         advance(FREE).await;

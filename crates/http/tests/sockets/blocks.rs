@@ -16,7 +16,7 @@ fn facts(scheme: &Scheme, name: &str) -> Facts {
 }
 
 #[tokio::test]
-async fn who_is_blocked_is_refused_at_once_and_nobody_else_is() {
+async fn only_blocked_clients_are_rejected_immediately() {
     for protocols in [Protocols::Http1, Protocols::Http2AndHttp1] {
         let scheme = Scheme::new();
         let green = facts(&scheme, "greenbank");
@@ -55,7 +55,7 @@ async fn who_is_blocked_is_refused_at_once_and_nobody_else_is() {
 
 /// Blocks through the admin API: no file is read, and the content of the file stays in effect.
 #[tokio::test]
-async fn blocks_from_elsewhere_count_besides_those_of_the_file() {
+async fn external_blocks_apply_in_addition_to_the_file() {
     for protocols in [Protocols::Http1, Protocols::Http2AndHttp1] {
         let scheme = Scheme::new();
         let (green, blue) = (facts(&scheme, "greenbank"), facts(&scheme, "bluewallet"));
@@ -103,9 +103,9 @@ async fn blocks_from_elsewhere_count_besides_those_of_the_file() {
 }
 
 #[tokio::test]
-async fn an_authority_on_the_way_may_be_blocked_and_is_counted_as_revoked() {
+async fn blocked_intermediate_authority_counts_as_revoked() {
     let scheme = Scheme::new();
-    // The client's file has only its own certificate. Here it also sends that of its authority.
+    // The client's file has only its own certificate. Here it also sends the certificate of its authority.
     let (own, ca) = (scheme.file("greenbank.pem"), scheme.file("ca.pem"));
     let chain = [fs::read(&own).unwrap(), fs::read(ca).unwrap()].concat();
     fs::write(own, chain).unwrap();
@@ -119,7 +119,7 @@ async fn an_authority_on_the_way_may_be_blocked_and_is_counted_as_revoked() {
 }
 
 #[tokio::test]
-async fn a_list_that_cannot_be_read_leaves_in_force_what_was() {
+async fn unreadable_list_leaves_the_current_one_in_effect() {
     let scheme = Scheme::new();
     let entry = format!("spki-sha256:{}\n", facts(&scheme, "greenbank").spki_sha256);
     fs::write(scheme.file("blocked"), &entry).unwrap();

@@ -50,7 +50,7 @@ async fn a_body_sent_in_two_writes_arrives_whole() {
 }
 
 #[tokio::test]
-async fn bodies_over_the_limit_are_refused_and_the_refusal_arrives() {
+async fn body_above_the_limit_is_rejected_and_the_client_receives_the_answer() {
     let running = Running::start(Limits::default());
     let over = "x".repeat(ECHO_BYTES_MAX + 1);
     let half = "y".repeat(ECHO_BYTES_MAX / 2);

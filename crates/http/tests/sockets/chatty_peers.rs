@@ -1,4 +1,4 @@
-//! Peers that send too much before an answer, or in place of one: the pool gives up the connection, and its worker
+//! Peers that send too much before an answer, or in place of one: the pool closes the connection, and its worker
 //! stays free.
 
 use crate::common;
@@ -57,7 +57,7 @@ fn is_interim(result: Result<Answer, SendError>) -> bool {
 }
 
 #[tokio::test]
-async fn some_interim_responses_are_passed_over_and_the_connection_stays() {
+async fn few_interim_responses_are_skipped_and_the_connection_is_kept() {
     let (pool, thread) = peer(1, |stream| {
         for _ in 0..3 {
             assert!(read_request(stream));
@@ -72,7 +72,7 @@ async fn some_interim_responses_are_passed_over_and_the_connection_stays() {
 }
 
 #[tokio::test]
-async fn interim_responses_without_end_end_the_exchange_and_the_connection() {
+async fn endless_interim_responses_end_the_connection() {
     let (pool, thread) = peer(2, |stream| {
         assert!(read_request(stream));
         // Until the other side no longer reads.
@@ -86,7 +86,7 @@ async fn interim_responses_without_end_end_the_exchange_and_the_connection() {
 }
 
 #[tokio::test]
-async fn one_more_than_the_bound_is_too_many_and_the_pool_recovers() {
+async fn interim_responses_above_the_limit_fail_and_the_pool_recovers() {
     for (interim, is_too_many) in [
         (CONTINUE.repeat(8), false),
         (CONTINUE.repeat(9), true),
@@ -115,7 +115,7 @@ async fn one_more_than_the_bound_is_too_many_and_the_pool_recovers() {
 }
 
 #[tokio::test]
-async fn a_final_head_without_end_is_refused() {
+async fn endless_final_head_is_rejected() {
     let (pool, thread) = peer(1, |stream| {
         assert!(read_request(stream));
         stream.write_all(b"HTTP/1.1 200 OK\r\na: ").unwrap();
@@ -128,7 +128,7 @@ async fn a_final_head_without_end_is_refused() {
 
 /// The number of polls of a task shows how often other tasks could run.
 #[tokio::test]
-async fn a_body_in_very_many_chunks_leaves_the_worker_to_others() {
+async fn body_in_many_chunks_does_not_block_other_tasks() {
     const CHUNKS: usize = 300_000;
     let (pool, thread) = peer(1, |stream| {
         assert!(read_request(stream));

@@ -94,7 +94,7 @@ async fn the_request_is_sent_in_origin_form_with_the_host() {
 }
 
 #[tokio::test]
-async fn the_maximum_of_connections_holds_and_requests_wait_for_a_free_one() {
+async fn requests_above_the_maximum_wait_for_a_free_connection() {
     let running = Running::start(Limits::default());
     let pool = pool(&running, PoolConfig { connections_max: 2, ..PoolConfig::default() });
     let sends: Vec<_> = (0..6)
@@ -117,7 +117,7 @@ async fn the_maximum_of_connections_holds_and_requests_wait_for_a_free_one() {
 }
 
 #[tokio::test]
-async fn a_request_that_is_given_up_frees_its_place() {
+async fn cancelled_request_releases_its_place() {
     let running = Running::start(Limits::default());
     let pool = pool(&running, PoolConfig { connections_max: 1, ..PoolConfig::default() });
     let held = tokio::spawn({
@@ -148,7 +148,7 @@ async fn a_connection_closed_between_requests_is_replaced() {
 }
 
 #[tokio::test]
-async fn a_close_that_has_been_seen_costs_no_request() {
+async fn known_closed_connection_is_not_used() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let pool =
         Pool::new(Origin::new("127.0.0.1", listener.local_addr().unwrap().port()), PoolConfig::default());
@@ -198,7 +198,7 @@ async fn without_keep_alive_every_request_has_its_own_connection() {
 }
 
 #[tokio::test]
-async fn failures_are_told_apart() {
+async fn failures_are_distinguished() {
     let cut = "HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nok";
     for (answer, expected) in [
         ("", "closed"),
@@ -228,7 +228,7 @@ async fn failures_are_told_apart() {
 }
 
 #[tokio::test]
-async fn a_discarded_body_never_hides_the_status() {
+async fn status_is_returned_if_discarding_the_body_fails() {
     let chunks = "HTTP/1.1 202 Accepted\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n";
     for (answer, reusable) in [
         ("HTTP/1.1 202 Accepted\r\ncontent-length: 2\r\n\r\nok", true),
@@ -282,7 +282,7 @@ async fn a_body_that_stops_times_out() {
 }
 
 #[tokio::test]
-async fn nobody_listening_is_a_connect_error() {
+async fn address_without_a_listener_is_a_connect_error() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     drop(listener);
@@ -319,7 +319,7 @@ async fn expired_connections_are_not_used_again() {
 }
 
 #[tokio::test]
-async fn a_peer_that_does_not_answer_leaves_connections_for_others() {
+async fn unresponsive_peer_leaves_connections_for_others() {
     let (silent, other) = (Running::start(Limits::default()), Running::start(Limits::default()));
     let outbound = Outbound::bounded(8);
     let config = || PoolConfig { outbound: outbound.clone(), ..PoolConfig::default() };
@@ -347,7 +347,7 @@ async fn a_peer_that_does_not_answer_leaves_connections_for_others() {
 }
 
 #[tokio::test]
-async fn who_finds_no_place_until_the_deadline_is_told_so() {
+async fn request_without_a_free_connection_fails_at_the_deadline() {
     let running = Running::start(Limits::default());
     let pool = pool(&running, PoolConfig { outbound: Outbound::bounded(2), ..PoolConfig::default() });
     let held: Vec<_> = (0..2)

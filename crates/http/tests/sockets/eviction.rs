@@ -1,4 +1,4 @@
-//! The connection that is closed when there are no free places.
+//! The connection that is closed when all places are taken.
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -20,7 +20,7 @@ async fn ask(stream: &mut TcpStream, request: &str) {
 }
 
 #[tokio::test]
-async fn strangers_that_idle_make_room_and_the_known_stay() {
+async fn idle_unauthenticated_connections_are_closed_for_new_ones() {
     let running = start_with(3);
     let mut known = running.connect().await;
     ask(&mut known, KNOWN).await;
@@ -38,7 +38,7 @@ async fn strangers_that_idle_make_room_and_the_known_stay() {
 }
 
 #[tokio::test]
-async fn a_head_that_does_not_end_and_a_service_that_waits_make_room() {
+async fn connection_with_an_incomplete_head_or_a_waiting_service_may_be_closed() {
     for (begun, held) in [("GET /count HT", 0), ("GET /wait HTTP/1.1\r\nhost: x\r\n\r\n", 1)] {
         let running = start_with(1);
         let mut slow = running.connect().await;
@@ -54,7 +54,7 @@ async fn a_head_that_does_not_end_and_a_service_that_waits_make_room() {
 }
 
 #[tokio::test]
-async fn a_stranger_that_is_served_makes_room_with_its_answer() {
+async fn served_unauthenticated_connection_is_closed_after_its_answer() {
     let running = start_with(1);
     let mut busy = running.connect().await;
     // More than one request at once, so that it is never idle.
@@ -69,7 +69,7 @@ async fn a_stranger_that_is_served_makes_room_with_its_answer() {
 }
 
 #[tokio::test]
-async fn the_known_keep_their_connection_while_they_use_it() {
+async fn authenticated_clients_keep_connections_in_use() {
     let running = start_with(1);
     let mut known = running.connect().await;
     ask(&mut known, KNOWN).await;
@@ -79,7 +79,7 @@ async fn the_known_keep_their_connection_while_they_use_it() {
 }
 
 #[tokio::test]
-async fn who_became_known_or_is_served_since_it_was_found_stays() {
+async fn candidate_that_authenticates_or_is_served_is_kept() {
     let running = start_with(4);
     let mut first = running.connect().await;
     ask(&mut first, COUNT).await;
@@ -105,7 +105,7 @@ async fn who_became_known_or_is_served_since_it_was_found_stays() {
 }
 
 #[tokio::test]
-async fn a_crowd_of_strangers_locks_nobody_out() {
+async fn crowd_of_unauthenticated_clients_excludes_no_other_client() {
     let running = start_with(64);
     let mut crowd = Vec::new();
     let mut known = running.connect().await;
@@ -128,7 +128,7 @@ async fn a_crowd_of_strangers_locks_nobody_out() {
 }
 
 #[tokio::test]
-async fn strangers_of_one_address_share_a_bound_that_the_known_do_not_count_in() {
+async fn unauthenticated_connections_of_one_address_have_a_separate_limit() {
     let limits = Limits { strangers_per_address_max: 2, ..Limits::default() };
     let running = Running::start_on(1, limits, None, None);
     let mut known = Vec::new();
@@ -151,7 +151,7 @@ async fn strangers_of_one_address_share_a_bound_that_the_known_do_not_count_in()
 }
 
 #[tokio::test]
-async fn a_participant_has_so_many_connections_and_for_more_its_own_make_room() {
+async fn participant_above_its_limit_replaces_its_own_connections() {
     let limits = Limits { connections_max: 10, connections_per_participant_max: 2, ..Limits::default() };
     let running = Running::start_on(1, limits, None, None);
     let mut other = running.connect().await;
@@ -184,7 +184,7 @@ async fn a_participant_has_so_many_connections_and_for_more_its_own_make_room() 
 }
 
 #[tokio::test]
-async fn where_a_participant_has_more_than_its_part_its_waiting_connections_make_room_for_others() {
+async fn waiting_connections_of_a_participant_above_its_part_make_room() {
     for (begun, held) in [
         ("POST /wait HTTP/1.1\r\nhost: x\r\ncontent-length: 9\r\n\r\nhalf", 1),
         ("GET /count HT", 0),

@@ -138,7 +138,7 @@ fn pool(guard: &Guard, host: &str, port: u16) -> Pool {
     Pool::new(Origin::new(host, port), config)
 }
 
-/// The result of a request: a status, or the reason why there was no connection.
+/// The result of a request: a status, or the reason why no connection was made.
 async fn ask(guard: &Guard, host: &str, port: u16) -> Result<u16, (ErrorKind, String)> {
     let request = Request::get("/").body(Full::default()).unwrap();
     match pool(guard, host, port).send(request, Instant::now() + AMPLE).await {
@@ -182,7 +182,7 @@ fn spelled(address: IpAddr) -> String {
 }
 
 #[tokio::test]
-async fn no_connection_leads_to_an_address_that_is_not_public_however_it_is_named() {
+async fn no_connection_to_a_private_address_in_any_notation() {
     let guard = Guard::with_names(rules(&[]), names);
     let mut cases = 0;
     for text in REFUSED {
@@ -218,7 +218,7 @@ async fn no_connection_leads_to_an_address_that_is_not_public_however_it_is_name
 }
 
 #[tokio::test]
-async fn nothing_on_this_machine_hears_of_what_was_refused() {
+async fn rejected_destinations_receive_no_connection() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     listener.set_nonblocking(true).unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -258,7 +258,7 @@ fn serve(address: &str, answer: &'static str) -> (SocketAddr, &'static [AtomicUs
 const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
 
 #[tokio::test]
-async fn networks_that_are_allowed_are_called_and_others_beside_them_are_not() {
+async fn only_allowed_private_networks_are_called() {
     let (address, _) = serve("127.0.0.1:0", OK);
     let guard = Guard::with_names(rules(&["127.0.0.0/30"]), names);
     for host in ["127.0.0.1", "alone.7f000001", "::ffff:127.0.0.1"] {
@@ -270,7 +270,7 @@ async fn networks_that_are_allowed_are_called_and_others_beside_them_are_not() {
 }
 
 #[tokio::test]
-async fn a_name_is_resolved_again_after_a_while_and_its_addresses_are_checked_again() {
+async fn name_is_resolved_and_checked_again_after_a_while() {
     let (address, counts) = serve("127.0.0.2:0", OK);
     let guard = Guard::with_names(rules(&["127.0.0.2/32"]), names);
     let pool = pool(&guard, "rebinding.example", address.port());
@@ -334,7 +334,7 @@ async fn ports_of_other_services_and_of_the_hub_are_not_called() {
 }
 
 #[tokio::test]
-async fn a_redirect_is_an_answer_and_nothing_else() {
+async fn redirects_are_not_followed() {
     let target = TcpListener::bind("127.0.0.1:0").unwrap();
     target.set_nonblocking(true).unwrap();
     let location = target.local_addr().unwrap();

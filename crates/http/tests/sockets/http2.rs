@@ -32,7 +32,7 @@ fn requests(running: &Running) -> usize {
 }
 
 #[tokio::test]
-async fn the_peer_and_the_server_agree_on_a_protocol_that_both_offer() {
+async fn peer_and_server_negotiate_a_common_protocol() {
     let scheme = Scheme::new();
     for (server, offered, agreed) in [
         (Protocols::Http2AndHttp1, &[&b"h2"[..], b"http/1.1"][..], Some(&b"h2"[..])),
@@ -83,7 +83,7 @@ async fn curl_speaks_http_2_with_the_server() {
 }
 
 #[tokio::test]
-async fn a_connection_has_so_many_requests_in_flight_and_a_server_as_many_as_connections() {
+async fn requests_in_flight_are_limited_per_connection_and_server() {
     let scheme = Scheme::new();
     // One party has half of the six places in addition to the first request of each connection.
     let running = scheme.start(Limits { connections_max: 6, streams_per_connection_max: 4, ..patient() });
@@ -137,7 +137,7 @@ async fn a_connection_has_so_many_requests_in_flight_and_a_server_as_many_as_con
 }
 
 #[tokio::test]
-async fn an_address_has_a_share_of_requests_before_it_is_known_and_a_participant_afterwards() {
+async fn requests_are_limited_by_address_and_then_by_participant() {
     const SHARE: u32 = 3;
     let scheme = Scheme::new();
     let share = SHARE as usize;
@@ -167,7 +167,7 @@ async fn an_address_has_a_share_of_requests_before_it_is_known_and_a_participant
 }
 
 #[tokio::test]
-async fn answers_that_are_not_read_take_no_place() {
+async fn unread_answers_use_no_request_place() {
     let scheme = Scheme::new();
     // A long timeout, so that it has no effect here.
     let limits = Limits { connections_max: 4, unread_timeout: 10 * AMPLE, ..patient() };
@@ -191,7 +191,7 @@ async fn answers_that_are_not_read_take_no_place() {
 }
 
 #[tokio::test]
-async fn a_peer_that_reads_nothing_of_an_answer_is_closed_long_before_it_idles() {
+async fn peer_that_does_not_read_an_answer_is_closed_before_the_idle_timeout() {
     let scheme = Scheme::new();
     let running = scheme.start(Limits { unread_timeout: Duration::from_millis(200), ..patient() });
     let mut peer = scheme.peer_with(&running, &[(4, 0)]).await;
@@ -220,7 +220,7 @@ async fn flood(mut peer: Peer, frames: usize, mut next: impl FnMut(usize) -> Vec
 }
 
 #[tokio::test]
-async fn frames_that_carry_nothing_end_the_connection_and_nobody_elses() {
+async fn too_many_empty_frames_end_only_their_own_connection() {
     const FRAMES: usize = 3000;
     let scheme = Scheme::new();
     let running = scheme.start(patient());
@@ -254,7 +254,7 @@ async fn frames_that_carry_nothing_end_the_connection_and_nobody_elses() {
             }),
         ),
         (
-            "a head that goes on and on",
+            "an endless head",
             Box::new(|number| match number {
                 0 => frame(HEADERS, 0, 1, &fields(&[(":method", "GET"), (":path", "/count")])),
                 _ => frame(CONTINUATION, 0, 1, &fields(&[("x", "y")])),
@@ -271,12 +271,12 @@ async fn frames_that_carry_nothing_end_the_connection_and_nobody_elses() {
     }
     // All requests of the honest client are answered.
     for _ in &floods {
-        while honest.next().await.expect("it goes on").kind != HEADERS {}
+        while honest.next().await.expect("the connection stays open").kind != HEADERS {}
     }
 }
 
 #[tokio::test]
-async fn requests_earn_the_frames_that_go_with_them() {
+async fn allowed_frames_grow_with_the_requests() {
     let scheme = Scheme::new();
     let running = scheme.start(patient());
     let mut peer = scheme.peer(&running).await;
@@ -290,7 +290,7 @@ async fn requests_earn_the_frames_that_go_with_them() {
 }
 
 #[tokio::test]
-async fn few_requests_that_are_reset_reach_a_service() {
+async fn rapid_resets_reach_the_service_only_a_few_times() {
     let scheme = Scheme::new();
     let running = scheme.start(patient());
     let mut peer = scheme.peer(&running).await;
@@ -307,7 +307,7 @@ async fn few_requests_that_are_reset_reach_a_service() {
 }
 
 #[tokio::test]
-async fn a_head_that_does_not_end_and_a_peer_that_asks_nothing_are_closed() {
+async fn incomplete_head_and_idle_peer_are_closed() {
     let scheme = Scheme::new();
     let short = Duration::from_millis(100);
     // A head has its own time limit, whatever the idle timeout of a connection.
@@ -322,7 +322,7 @@ async fn a_head_that_does_not_end_and_a_peer_that_asks_nothing_are_closed() {
 
     let running = scheme.start(Limits { idle_timeout: short, ..patient() });
     let mut idle = scheme.peer(&running).await;
-    assert_eq!(idle.until_closed().await, Some(NO_ERROR), "it is told");
+    assert_eq!(idle.until_closed().await, Some(NO_ERROR), "the peer receives a GOAWAY frame");
     // Pings are not requests, and a connection without a preface is not valid.
     let mut pinging = scheme.peer(&running).await;
     let silent = scheme.connect(running.server.local_addr().port(), &[b"h2"]).await;
@@ -337,7 +337,7 @@ async fn a_head_that_does_not_end_and_a_peer_that_asks_nothing_are_closed() {
 }
 
 #[tokio::test]
-async fn a_peer_that_does_not_read_its_answer_is_closed_even_if_it_asks_on() {
+async fn peer_that_does_not_read_is_closed_even_if_it_sends_requests() {
     let scheme = Scheme::new();
     let running = scheme.start(Limits { idle_timeout: Duration::from_millis(200), ..patient() });
     // Its window is zero from the start.
@@ -353,12 +353,12 @@ async fn a_peer_that_does_not_read_its_answer_is_closed_even_if_it_asks_on() {
         }
     };
     timeout(AMPLE, asked).await.expect("it is closed");
-    assert!(stream > 3, "others were answered meanwhile");
+    assert!(stream > 3, "requests before it were answered");
     until("it has ended", || running.server.connections() == 0).await;
 }
 
 #[tokio::test]
-async fn a_server_that_stops_answers_what_it_has_and_says_that_it_goes_away() {
+async fn stopping_server_answers_open_requests_and_sends_goaway() {
     let scheme = Scheme::new();
     let running = scheme.start(patient());
     let mut peer = scheme.peer(&running).await;
@@ -367,7 +367,7 @@ async fn a_server_that_stops_answers_what_it_has_and_says_that_it_goes_away() {
     let stopping = running.server.shutdown(ample());
     let asked = async {
         // The client is informed before the connection ends.
-        while peer.next().await.expect("it goes on").kind != common::http2::GOAWAY {}
+        while peer.next().await.expect("the connection stays open").kind != common::http2::GOAWAY {}
         running.script.release.add_permits(1);
         assert_eq!(peer.answer(1).await, (200, b"released".to_vec()));
         peer.until_closed().await;
@@ -378,19 +378,19 @@ async fn a_server_that_stops_answers_what_it_has_and_says_that_it_goes_away() {
 }
 
 #[tokio::test]
-async fn a_server_that_stops_does_not_wait_for_a_peer_that_says_nothing() {
+async fn stopping_server_does_not_wait_for_a_silent_peer() {
     let scheme = Scheme::new();
     let running = scheme.start(patient());
     let mut peer = scheme.peer(&running).await;
     assert!(peer.send(&get(1, "/count")).await);
     assert_eq!(peer.answer(1).await.0, 200);
-    // It reads nothing more, so it does not acknowledge the GOAWAY frame.
+    // The peer reads nothing more, so it does not acknowledge the GOAWAY frame.
     assert_eq!(running.server.shutdown(ample()).await, 0);
     drop(peer);
 }
 
 #[tokio::test]
-async fn a_server_that_stops_does_not_wait_for_half_a_head_or_half_a_body() {
+async fn stopping_server_does_not_wait_for_incomplete_requests() {
     let scheme = Scheme::new();
     let running = scheme.start(patient());
     let mut half_head = scheme.peer(&running).await;
@@ -402,7 +402,7 @@ async fn a_server_that_stops_does_not_wait_for_half_a_head_or_half_a_body() {
 }
 
 #[tokio::test]
-async fn who_is_not_trusted_any_more_gets_its_last_answers_and_nothing_else() {
+async fn untrusted_peer_receives_only_its_last_answers() {
     let scheme = Scheme::new();
     let running = scheme.serve(patient(), scheme.server(Protocols::Http2AndHttp1, true));
     let pool = scheme.pool(running.server.local_addr().port(), PoolConfig::default());
@@ -418,13 +418,13 @@ async fn who_is_not_trusted_any_more_gets_its_last_answers_and_nothing_else() {
     };
     let (held, after) = tokio::join!(held, revoked);
     assert_eq!(held.unwrap(), "released");
-    // It returns with a new handshake, which is allowed here because the file has no such entry.
+    // The peer returns with a new handshake, which is allowed here because the file does not block it.
     assert_eq!(after.unwrap(), "3", "two before it, and none on the old connection");
     until("the old one has ended", || running.server.connections() == 1).await;
 }
 
 #[tokio::test]
-async fn an_answer_that_closes_the_connection_does() {
+async fn answer_with_connection_close_closes_the_connection() {
     let scheme = Scheme::new();
     let running = scheme.start(patient());
     let mut peer = scheme.peer(&running).await;
@@ -460,11 +460,11 @@ async fn bodies_are_read_within_the_limits_of_the_service() {
     assert_eq!(peer.outcome(21).await, Outcome::Status(202));
     assert_eq!(peer.outcome(21).await, Outcome::Reset(NO_ERROR));
     assert!(peer.send(&get(23, "/count")).await);
-    assert_eq!(peer.answer(23).await.0, 200, "the connection goes on");
+    assert_eq!(peer.answer(23).await.0, 200, "the connection stays usable");
 }
 
 #[tokio::test]
-async fn a_body_that_nobody_reads_stops_at_the_window() {
+async fn unread_body_stops_at_the_window() {
     let scheme = Scheme::new();
     let running = scheme.start(patient());
     let mut peer = scheme.peer(&running).await;
@@ -496,7 +496,7 @@ async fn a_body_of_tiny_frames_ends_the_connection() {
 }
 
 #[tokio::test]
-async fn an_answer_to_head_has_the_length_of_a_body_and_none() {
+async fn answer_to_head_has_a_content_length_and_no_body() {
     let scheme = Scheme::new();
     let running = scheme.start(patient());
     let mut peer = scheme.peer(&running).await;
@@ -536,7 +536,7 @@ impl Service for Told {
 
 /// As with HTTP/1.1: tasks that the same event wakes send their callbacks after the answers of a batch.
 #[tokio::test]
-async fn an_answer_is_written_before_what_the_same_event_wakes_after_it() {
+async fn answer_is_written_before_tasks_that_the_same_event_wakes() {
     let (scheme, workers, service) =
         (Scheme::new(), Workers::start(1, "test").unwrap(), Arc::new(Told::default()));
     let bound = Server::bind("127.0.0.1:0".parse().unwrap()).unwrap();
@@ -545,8 +545,8 @@ async fn an_answer_is_written_before_what_the_same_event_wakes_after_it() {
     let mut peer = scheme.peer_at(server.local_addr().port(), &[]).await;
     for stream in (1..40).step_by(2) {
         assert!(peer.send(&get(stream, "/")).await);
-        timeout(AMPLE, service.asked.notified()).await.expect("it is asked");
-        // After the answer to a ping, no more frames are in flight.
+        timeout(AMPLE, service.asked.notified()).await.expect("the service receives the request");
+        // After the answer to a ping, no frames are in flight.
         assert!(peer.send(&frame(PING, 0, 0, &[0; 8])).await);
         while peer.next().await.unwrap().kind != PING {}
         let socket = peer.socket();
@@ -647,7 +647,7 @@ impl Service for Working {
 }
 
 #[tokio::test]
-async fn a_crowd_of_one_participant_does_not_run_before_another_one() {
+async fn flood_of_one_participant_does_not_run_before_another() {
     const CROWD: usize = 40;
     let (scheme, workers) = (Scheme::new(), Workers::start(1, "test").unwrap());
     let service = Arc::new(Working { script: Arc::new(Script::new()), order: Mutex::default() });

@@ -109,7 +109,7 @@ async fn ask(pool: &Pool, path: &str) -> Result<(StatusCode, String), SendError>
 }
 
 #[tokio::test]
-async fn requests_share_a_connection_and_the_peer_sees_them_whole() {
+async fn requests_share_a_connection_and_arrive_complete() {
     let scheme = Scheme::new();
     let running = scheme.serve(Limits::default(), scheme.server(Protocols::Http2AndHttp1, true));
     let pool = scheme.pool(running.server.local_addr().port(), PoolConfig::default());
@@ -130,7 +130,7 @@ async fn requests_share_a_connection_and_the_peer_sees_them_whole() {
 }
 
 #[tokio::test]
-async fn a_peer_without_http_2_is_spoken_to_in_http_1_1() {
+async fn peer_without_http_2_is_called_with_http_1_1() {
     let scheme = Scheme::new();
     let running = scheme.serve(Limits::default(), scheme.server(Protocols::Http1, false));
     let pool = scheme.pool(running.server.local_addr().port(), PoolConfig::default());
@@ -175,7 +175,7 @@ async fn a_request_has_the_form_of_http_2() {
 }
 
 #[tokio::test]
-async fn what_a_peer_has_not_taken_is_repeated_once_and_nothing_else_is() {
+async fn only_unprocessed_requests_are_repeated_and_once() {
     let scheme = Scheme::new();
     // First refused, then accepted.
     let peer = Scripted::answering(&scheme, 10, |_, number, _, mut respond| async move {
@@ -210,7 +210,7 @@ async fn what_a_peer_has_not_taken_is_repeated_once_and_nothing_else_is() {
 }
 
 #[tokio::test]
-async fn a_peer_that_goes_away_finishes_what_it_took_and_the_rest_goes_elsewhere() {
+async fn goaway_moves_unprocessed_requests_to_another_connection() {
     let scheme = Scheme::new();
     // The first connection accepts one request, then sends GOAWAY, and answers the request.
     let peer = Scripted::start(&scheme, |number, stream, requests| async move {
@@ -238,7 +238,7 @@ async fn a_peer_that_goes_away_finishes_what_it_took_and_the_rest_goes_elsewhere
 }
 
 #[tokio::test]
-async fn a_connection_that_is_cut_costs_its_requests_and_the_next_goes_by_another() {
+async fn cut_connection_fails_its_requests_and_the_next_request_uses_another() {
     let scheme = Scheme::new();
     let peer = Scripted::start(&scheme, |number, stream, requests| async move {
         let mut connection = h2(stream, 10).await;
@@ -259,7 +259,7 @@ async fn a_connection_that_is_cut_costs_its_requests_and_the_next_goes_by_anothe
 }
 
 #[tokio::test]
-async fn a_peer_that_never_answers_pins_nothing() {
+async fn connection_to_a_peer_that_never_answers_is_closed() {
     let scheme = Scheme::new();
     let open = Arc::new(AtomicUsize::new(0));
     let counted = open.clone();
@@ -289,7 +289,7 @@ async fn a_peer_that_never_answers_pins_nothing() {
 }
 
 #[tokio::test]
-async fn a_peer_whose_window_stays_shut_pins_nothing() {
+async fn connection_to_a_peer_with_a_closed_window_is_closed() {
     let scheme = Scheme::new();
     // A window of zero, and no further frame.
     let peer = Scripted::start(&scheme, |_, mut stream, _| async move {
@@ -326,7 +326,7 @@ async fn a_peer_that_allows_few_streams_gets_more_connections() {
 }
 
 #[tokio::test]
-async fn answers_are_bounded_and_few_interim_ones_are_borne() {
+async fn answers_and_interim_responses_are_limited() {
     let scheme = Scheme::new();
     let peer = Scripted::answering(&scheme, 10, |_, _, request, mut respond| async move {
         let interim: usize = request.uri().path()[1..].parse().unwrap();
@@ -357,7 +357,7 @@ async fn answers_are_bounded_and_few_interim_ones_are_borne() {
 }
 
 #[tokio::test]
-async fn a_peer_that_sends_frames_that_carry_nothing_is_cut_off() {
+async fn peer_that_sends_empty_frames_is_cut_off() {
     let scheme = Scheme::new();
     let peer = Scripted::start(&scheme, |_, mut stream, _| async move {
         let settings = frame(4, 0, 0, &[]);
@@ -399,7 +399,7 @@ async fn connections_end_when_they_idle_or_their_certificates_change() {
     scheme.authority.issue(&upesi_pki::Order { replaces: true, ..order }).unwrap();
     assert!(tls.reload().unwrap());
     ask(&pool, "/echo").await.unwrap();
-    assert_eq!(counts.of(Outcome::Established), 3, "the old one is not used any more");
+    assert_eq!(counts.of(Outcome::Established), 3, "the old connection is no longer used");
     assert_eq!(pool.connections_shared(), 1);
     until("it has ended", || running.server.connections() == 1).await;
 }

@@ -176,7 +176,7 @@ async fn fault_of(running: &Running, expected: u16, head: &str) -> Option<String
 }
 
 #[tokio::test]
-async fn what_two_readers_could_understand_differently_is_refused() {
+async fn ambiguous_requests_are_rejected() {
     let running = Running::start(Limits::default());
     let mut heads: Vec<(u16, String)> = HEADS.map(|(expected, head)| (expected, head.to_owned())).into();
     for (expected, framing) in FRAMINGS {
@@ -212,7 +212,7 @@ async fn what_two_readers_could_understand_differently_is_refused() {
 }
 
 #[tokio::test]
-async fn what_is_sound_but_rare_passes() {
+async fn rare_valid_requests_pass() {
     let running = Running::start(Limits::default());
     for request in [
         "GET /count HTTP/1.1\r\nHost: hub.example:4000\r\n\r\n",

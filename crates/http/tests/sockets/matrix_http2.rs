@@ -18,7 +18,7 @@ use Outcome::{Away, Reset, Status};
 
 const CASES_MIN: usize = 90;
 
-// Error codes (RFC 9113 §7). The library uses PROTOCOL_ERROR where other codes would be more precise.
+// Error codes (RFC 9113 §7). For some faults, the library uses PROTOCOL_ERROR instead of a more precise code.
 const PROTOCOL: u32 = 1;
 const FLOW_CONTROL: u32 = 3;
 const FRAME_SIZE: u32 = 6;
@@ -146,7 +146,7 @@ fn large() -> Vec<Case> {
     ]
 }
 
-/// Frames on streams where they are not allowed or have no meaning.
+/// Frames on streams that do not allow them.
 fn of_streams() -> Vec<Case> {
     vec![
         ("a request on stream 0", Away(PROTOCOL), frame(HEADERS, WHOLE, 0, &head(&[]))),
@@ -198,7 +198,7 @@ fn of_connections() -> Vec<Case> {
 fn of_fields() -> Vec<Case> {
     vec![
         ("field 0 of the table", Away(PROTOCOL), frame(HEADERS, WHOLE, 1, &[0x80])),
-        ("a field that the table has not", Away(PROTOCOL), frame(HEADERS, WHOLE, 1, &[0xff, 0x7f])),
+        ("a field that is not in the table", Away(PROTOCOL), frame(HEADERS, WHOLE, 1, &[0xff, 0x7f])),
         ("a table larger than allowed", Away(PROTOCOL), frame(HEADERS, WHOLE, 1, &[0x3f, 0xff, 0xff, 0x7f])),
         ("a number that never ends", Away(PROTOCOL), frame(HEADERS, WHOLE, 1, &[0xff; 20])),
         ("fields that are cut", Away(PROTOCOL), frame(HEADERS, WHOLE, 1, &[0, 5, b'x'])),
@@ -235,7 +235,7 @@ fn of_bodies() -> Vec<Case> {
 }
 
 #[tokio::test]
-async fn what_is_not_as_it_should_be_is_refused_alone_or_with_its_connection() {
+async fn invalid_frames_reset_their_stream_or_end_the_connection() {
     let scheme = Scheme::new();
     let limits = Limits { head_deadline: 10 * AMPLE, idle_timeout: 10 * AMPLE, ..Limits::default() };
     let running = scheme.start(limits);
@@ -271,7 +271,7 @@ async fn what_is_not_as_it_should_be_is_refused_alone_or_with_its_connection() {
             Status(_) | Reset(_) => {
                 let is_sent = peer.send(&get(5, "/count")).await;
                 if !is_sent || peer.outcome(5).await != Status(200) {
-                    faults.push(format!("{name}: the connection does not go on"));
+                    faults.push(format!("{name}: the connection is not usable afterwards"));
                 }
             }
         }
@@ -281,7 +281,7 @@ async fn what_is_not_as_it_should_be_is_refused_alone_or_with_its_connection() {
 }
 
 #[tokio::test]
-async fn what_does_not_begin_as_http_2_is_closed() {
+async fn connection_without_the_http_2_preface_is_closed() {
     let scheme = Scheme::new();
     let limits = Limits { head_deadline: 10 * AMPLE, idle_timeout: 10 * AMPLE, ..Limits::default() };
     let running = scheme.start(limits);

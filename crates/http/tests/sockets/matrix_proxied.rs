@@ -154,7 +154,7 @@ async fn is_closed(stream: &mut TcpStream) -> bool {
 }
 
 #[tokio::test]
-async fn what_a_header_tells_is_where_the_connection_comes_from() {
+async fn proxy_header_determines_the_client_address() {
     let protocol = balancers("127.0.0.0/8", AMPLE);
     let running = behind(&protocol);
     for (header, address) in told() {
@@ -184,7 +184,7 @@ async fn what_a_header_tells_is_where_the_connection_comes_from() {
 }
 
 #[tokio::test]
-async fn a_connection_without_a_sound_header_is_closed() {
+async fn connection_without_a_valid_proxy_header_is_closed() {
     let protocol = balancers("127.0.0.0/8", AMPLE);
     let running = behind(&protocol);
     let cases = malformed();
@@ -215,7 +215,7 @@ async fn a_connection_without_a_sound_header_is_closed() {
 }
 
 #[tokio::test]
-async fn a_header_from_a_stranger_tells_nothing() {
+async fn proxy_header_of_an_untrusted_address_is_rejected() {
     let protocol = balancers("192.0.2.0/24", AMPLE);
     let running = behind(&protocol);
     for number in 1..=3 {
@@ -233,7 +233,7 @@ async fn a_header_from_a_stranger_tells_nothing() {
 }
 
 #[tokio::test]
-async fn a_header_that_does_not_come_in_time_is_not_waited_for() {
+async fn late_proxy_header_closes_the_connection() {
     let protocol = balancers("127.0.0.1/32", Duration::from_millis(50));
     let running = behind(&protocol);
     for (number, begun) in ["", "P", "PROXY TCP4 192.0.2.7 198.51.100.1"].into_iter().enumerate() {
@@ -245,7 +245,7 @@ async fn a_header_that_does_not_come_in_time_is_not_waited_for() {
 }
 
 #[tokio::test]
-async fn so_many_headers_are_waited_for_and_no_more() {
+async fn connections_that_wait_for_a_proxy_header_are_limited() {
     let protocol = balancers("127.0.0.1/32", AMPLE);
     let running = behind(&protocol);
     let mut waiting = Vec::new();
@@ -267,7 +267,7 @@ async fn so_many_headers_are_waited_for_and_no_more() {
 
 /// Unauthenticated clients are counted by the address in the header, not by the load balancer's.
 #[tokio::test]
-async fn bounds_by_address_are_those_of_the_address_that_is_told() {
+async fn limits_by_address_use_the_address_of_the_proxy_header() {
     let protocol = balancers("127.0.0.1/32", AMPLE);
     let limits = Limits { strangers_per_address_max: 1, ..Limits::default() };
     let running = Running::start_behind(limits, None, Some(protocol));
@@ -287,7 +287,7 @@ async fn bounds_by_address_are_those_of_the_address_that_is_told() {
 
 /// With TLS the header comes before the handshake.
 #[tokio::test]
-async fn the_header_comes_before_the_handshake() {
+async fn proxy_header_precedes_the_handshake() {
     let directory = TempDir::new().unwrap();
     let file = |name: &str| directory.path().join(name);
     let mut authority = Authority::init(directory.path(), "Scheme", present_s(), 100, KeyKind::P256).unwrap();

@@ -43,7 +43,7 @@ fn alert(error: &io::Error) -> Option<Alert> {
     }
 }
 
-/// The alert that ends a connection on which the client sends nothing.
+/// The alert that ends a connection of a silent client.
 async fn refused(listener: &Listener, client: ClientConfig) -> Option<Alert> {
     let name = ServerName::try_from("127.0.0.1").unwrap();
     let socket = TcpStream::connect(listener.address()).await.unwrap();
@@ -207,7 +207,7 @@ impl World {
                 Alert::CertificateUnknown,
             ),
             case(
-                "with a critical extension that nobody knows",
+                "with an unknown critical extension",
                 chain(root.leaf(with_extension(true)), &[]),
                 Outcome::Untrusted,
                 Alert::CertificateUnknown,
@@ -354,7 +354,7 @@ async fn clear_text_cases() -> usize {
 }
 
 #[tokio::test]
-async fn every_case_is_served_or_refused_as_its_line_says() {
+async fn every_case_is_served_or_rejected_as_listed() {
     let world = World::new();
     let anchors = format!("{}{}", world.root.certificate.pem(), world.second.certificate.pem());
     let listener = Listener::start(Some(&anchors));

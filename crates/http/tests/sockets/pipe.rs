@@ -42,7 +42,7 @@ async fn requests_are_answered_until_the_peer_ends() {
 }
 
 #[tokio::test]
-async fn over_the_cap_one_request_is_refused() {
+async fn request_above_the_limit_is_rejected() {
     let (in_memory, (mut peer, stream)) = (in_memory(), duplex(PIPE_BYTES));
     let asking = async {
         peer.write_all(b"GET /count HTTP/1.1\r\nhost: x\r\n\r\n".repeat(2).as_slice()).await.unwrap();
@@ -54,7 +54,7 @@ async fn over_the_cap_one_request_is_refused() {
 }
 
 #[tokio::test]
-async fn a_head_that_never_ends_is_given_up_when_its_time_has_passed() {
+async fn endless_head_times_out() {
     let (in_memory, (mut peer, stream)) = (in_memory(), duplex(PIPE_BYTES));
     let asking = async {
         peer.write_all(b"GET /count HT").await.unwrap();
@@ -70,7 +70,7 @@ async fn a_head_that_never_ends_is_given_up_when_its_time_has_passed() {
 }
 
 #[tokio::test]
-async fn an_idle_connection_ends_when_all_are_told_to_finish() {
+async fn idle_connection_ends_on_shutdown() {
     let (in_memory, (peer, stream)) = (in_memory(), duplex(PIPE_BYTES));
     let ending = async {
         in_memory.finish_all();

@@ -106,7 +106,7 @@ fn steps(other: Scheme) -> Vec<Step> {
     let mut steps: Vec<Step> = vec![("the server's certificate", Box::new(issue), Ok(true))];
     steps.extend(spoil("hub.key", "x", "hub.key has no private key"));
     steps.extend(spoil("hub.pem", "x", "hub.pem has no certificate"));
-    steps.push(("the list of those who are blocked", Box::new(block), Ok(true)));
+    steps.push(("the list of blocked clients", Box::new(block), Ok(true)));
     steps.extend(spoil("blocked", "x", "blocked has a line 1"));
     steps.push(("the revocation list", Box::new(revoke), Ok(true)));
     steps.extend(spoil("crl.pem", "x", "crl.pem has no revocation list"));
@@ -122,7 +122,7 @@ fn reload(running: &Running, tls: &ServerTls) -> Result<bool, String> {
 }
 
 #[tokio::test]
-async fn what_is_replaced_under_load_costs_no_honest_request() {
+async fn certificate_rotation_under_load_fails_no_valid_request() {
     let mut scheme = Scheme::new();
     fs::write(scheme.file("blocked"), "").unwrap();
     let tls = scheme.blocking(BOTH);
@@ -150,7 +150,7 @@ async fn what_is_replaced_under_load_costs_no_honest_request() {
 }
 
 #[tokio::test]
-async fn both_authorities_count_while_one_replaces_the_other_and_then_the_new_one_alone() {
+async fn both_authorities_are_trusted_during_a_rotation() {
     let (scheme, next) = (Scheme::new(), Scheme::named("Next"));
     let tls = scheme.server(BOTH, true);
     let limits = Limits { head_deadline: 10 * AMPLE, idle_timeout: 10 * AMPLE, ..Limits::default() };

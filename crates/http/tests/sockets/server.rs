@@ -85,7 +85,7 @@ async fn a_slow_head_and_an_idle_connection_are_closed() {
 }
 
 #[tokio::test]
-async fn a_busy_service_is_not_an_idle_connection() {
+async fn connection_with_a_busy_service_is_not_idle() {
     let short = Duration::from_millis(20);
     let running = Running::start(Limits { head_deadline: short, idle_timeout: short, ..Limits::default() });
     let mut stream = running.connect().await;
@@ -129,7 +129,7 @@ async fn connections_over_the_cap_are_refused_with_503() {
 }
 
 #[tokio::test]
-async fn shutdown_finishes_what_is_in_flight_and_closes_the_rest() {
+async fn shutdown_finishes_requests_in_flight_and_closes_idle_connections() {
     let running = Running::start(Limits::default());
     let mut idle = running.connect().await;
     exchange(&mut idle, "GET /count HTTP/1.1\r\nhost: x\r\n\r\n").await;
@@ -153,7 +153,7 @@ async fn shutdown_finishes_what_is_in_flight_and_closes_the_rest() {
 }
 
 #[tokio::test]
-async fn shutdown_does_not_wait_for_half_a_head_half_a_body_or_a_peer_that_does_not_read() {
+async fn shutdown_does_not_wait_for_incomplete_requests_or_unread_answers() {
     let patient =
         Limits { head_deadline: 10 * common::AMPLE, idle_timeout: 10 * common::AMPLE, ..Limits::default() };
     for (begun, held) in [
@@ -170,7 +170,7 @@ async fn shutdown_does_not_wait_for_half_a_head_half_a_body_or_a_peer_that_does_
 }
 
 #[tokio::test]
-async fn a_peer_that_does_not_read_its_answer_is_closed_long_before_it_idles() {
+async fn peer_that_does_not_read_its_answer_is_closed_before_the_idle_timeout() {
     let short = Duration::from_millis(100);
     let limits = Limits { unread_timeout: short, idle_timeout: 10 * common::AMPLE, ..Limits::default() };
     let running = Running::start(limits);
@@ -182,7 +182,7 @@ async fn a_peer_that_does_not_read_its_answer_is_closed_long_before_it_idles() {
 }
 
 #[tokio::test]
-async fn shutdown_gives_up_at_its_deadline() {
+async fn shutdown_ends_at_its_deadline() {
     let running = Running::start(Limits::default());
     let mut busy = running.connect().await;
     busy.write_all(b"GET /hold HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
@@ -193,7 +193,7 @@ async fn shutdown_gives_up_at_its_deadline() {
 }
 
 #[tokio::test]
-async fn bind_errors_say_what_to_do() {
+async fn bind_errors_have_a_remedy() {
     let bound = Server::bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let error = Server::bind(bound.local_addr()).unwrap_err();
     assert!(matches!(error, BindError::InUse { .. }), "{error}");

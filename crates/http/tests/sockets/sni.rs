@@ -17,7 +17,7 @@ use upesi_http::{Limits, Outcome};
 use crate::common::AMPLE;
 use crate::common::http2::{Scheme, until};
 
-/// The alert by which a handshake ended.
+/// The alert that ended a handshake.
 fn alert(error: &io::Error) -> Option<AlertDescription> {
     match error.get_ref()?.downcast_ref::<Error>()? {
         Error::AlertReceived(alert) => Some(*alert),
@@ -26,7 +26,7 @@ fn alert(error: &io::Error) -> Option<AlertDescription> {
 }
 
 #[tokio::test]
-async fn who_calls_another_name_is_not_let_in() {
+async fn client_with_another_server_name_is_rejected() {
     let scheme = Scheme::new();
     let (running, counts) = scheme.serve_counted(Limits::default(), scheme.named_server());
     let mut roots = RootCertStore::empty();

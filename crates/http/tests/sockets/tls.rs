@@ -129,7 +129,7 @@ async fn ask(pool: &Pool, path: &str) -> Result<String, SendError> {
 }
 
 #[tokio::test]
-async fn the_caller_is_known_by_its_certificate_and_connections_are_kept() {
+async fn client_is_identified_by_its_certificate_and_connections_are_reused() {
     let mut scheme = Scheme::new().serve();
     for name in ["greenbank", "bluewallet"] {
         let pool = scheme.client(name);
@@ -174,7 +174,7 @@ fn issue_odd_ones(scheme: &mut Scheme) {
 }
 
 #[tokio::test]
-async fn callers_that_are_not_trusted_reach_no_service() {
+async fn untrusted_clients_reach_no_service() {
     let mut scheme = Scheme::new();
     issue_odd_ones(&mut scheme);
     let scheme = scheme.serve();
@@ -197,7 +197,7 @@ async fn callers_that_are_not_trusted_reach_no_service() {
 }
 
 #[tokio::test]
-async fn a_stale_list_is_used_on_or_refuses_all_as_it_is_set() {
+async fn stale_revocation_list_is_used_or_rejects_all_as_configured() {
     for refuses_stale in [false, true] {
         let mut scheme = Scheme::new();
         scheme.refuses_stale = refuses_stale;
@@ -216,7 +216,7 @@ async fn a_stale_list_is_used_on_or_refuses_all_as_it_is_set() {
 }
 
 #[tokio::test]
-async fn both_versions_are_spoken_and_no_protocol_but_http_1_1() {
+async fn both_tls_versions_are_supported_with_http_1_1_only() {
     let mut scheme = Scheme::new().serve();
     scheme.ours.issue(&Order::new("greenbank", Usage::Client, present_s())).unwrap();
     let identity = scheme.identity("ours/greenbank");
@@ -256,7 +256,7 @@ async fn both_versions_are_spoken_and_no_protocol_but_http_1_1() {
 }
 
 #[tokio::test]
-async fn a_server_must_be_the_one_that_is_called() {
+async fn server_certificate_must_match_the_called_name() {
     let mut scheme = Scheme::new().serve();
     let port = scheme.running().server.local_addr().port();
     let pool = scheme.client("greenbank");
@@ -280,7 +280,7 @@ async fn a_server_must_be_the_one_that_is_called() {
 }
 
 #[tokio::test]
-async fn plain_text_on_the_port_is_told_what_is_wrong() {
+async fn plain_http_on_the_tls_port_is_answered_with_the_reason() {
     let scheme = Scheme::new().serve();
     let mut stream = scheme.running().connect().await;
     stream.write_all(b"GET /who HTTP/1.1\r\nhost: hub\r\n\r\n").await.unwrap();
@@ -319,7 +319,7 @@ async fn a_handshake_that_stalls_is_closed() {
 }
 
 #[tokio::test]
-async fn unfinished_handshakes_make_room_and_leave_those_who_are_served_alone() {
+async fn unfinished_handshakes_are_closed_before_served_connections() {
     let mut scheme = Scheme::new().serve_within(Limits::default(), 10 * AMPLE, 2);
     let served = scheme.client("greenbank");
     assert_eq!(ask(&served, "/who").await.unwrap(), "greenbank");
@@ -341,7 +341,7 @@ async fn unfinished_handshakes_make_room_and_leave_those_who_are_served_alone() 
 }
 
 #[tokio::test]
-async fn strangers_of_one_address_are_counted_before_they_have_a_name() {
+async fn handshakes_of_one_address_are_limited() {
     let limits = Limits { strangers_per_address_max: 3, ..Limits::default() };
     let mut scheme = Scheme::new().serve_within(limits, 10 * AMPLE, 512);
     let mut stalled = Vec::new();
@@ -359,7 +359,7 @@ async fn strangers_of_one_address_are_counted_before_they_have_a_name() {
 }
 
 #[tokio::test]
-async fn a_giant_handshake_is_cut_off() {
+async fn oversized_handshake_is_cut_off() {
     const BYTES_MAX: usize = 64 << 20;
     let scheme = Scheme::new().serve();
     let mut stream = scheme.running().connect().await;
@@ -423,7 +423,7 @@ async fn a_new_certificate_is_used_from_the_next_connection_on() {
 }
 
 #[tokio::test]
-async fn a_client_shows_its_new_certificate_once_the_file_has_changed() {
+async fn client_uses_its_new_certificate_after_the_file_changed() {
     let mut scheme = Scheme::new().serve();
     scheme.ours.issue(&Order::new("greenbank", Usage::Client, present_s())).unwrap();
     let identity = Some(scheme.identity("ours/greenbank"));
@@ -447,7 +447,7 @@ async fn a_client_shows_its_new_certificate_once_the_file_has_changed() {
 
 /// A client gets the reason, not only the end of the connection.
 #[tokio::test]
-async fn callers_learn_what_is_wrong_with_tls() {
+async fn clients_receive_the_reason_of_a_tls_failure() {
     let mut scheme = Scheme::new().serve();
     let port = scheme.running().server.local_addr().port();
     let fault = async |pool: Pool| ask(&pool, "/who").await.unwrap_err().tls_fault();

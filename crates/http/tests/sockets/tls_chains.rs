@@ -48,7 +48,7 @@ async fn is_served(
 }
 
 #[tokio::test]
-async fn chains_are_held_to_what_their_authorities_may() {
+async fn chains_must_respect_the_constraints_of_their_authorities() {
     let any = BasicConstraints::Unconstrained;
     let root = Ca::new("root", None, any, None);
     let below = Ca::new("below", Some(&root), any, None);
@@ -70,7 +70,7 @@ async fn chains_are_held_to_what_their_authorities_may() {
     // The path below an authority must not exceed its path length.
     assert!(is_served(&listener, last.leaf(plain), &[&last]).await);
     assert!(!is_served(&listener, below_last.leaf(plain), &[&below_last, &last]).await);
-    // Its names must be within the authority's constraints.
+    // The client's names must be within the authority's constraints.
     assert!(is_served(&listener, green.leaf(named("pay.green.example")), &[&green]).await);
     assert!(!is_served(&listener, green.leaf(named("pay.blue.example")), &[&green]).await);
     // A critical extension must be known; others need not be.
@@ -139,7 +139,7 @@ async fn a_chain_is_short_and_has_no_two_certificates_of_one_subject_or_key() {
 }
 
 #[tokio::test]
-async fn an_issuer_is_known_by_its_key_whatever_its_name() {
+async fn issuer_is_identified_by_its_key_and_not_its_name() {
     let any = BasicConstraints::Unconstrained;
     let one = Ca::new("One", None, any, None);
     let other = Ca::new("Other", None, any, None);
@@ -173,7 +173,7 @@ async fn an_issuer_is_known_by_its_key_whatever_its_name() {
 }
 
 #[tokio::test]
-async fn a_callers_certificate_says_that_it_is_for_clients_and_for_signatures() {
+async fn client_certificate_must_allow_client_authentication_and_signatures() {
     let root = Ca::new("root", None, BasicConstraints::Unconstrained, None);
     let listener = Listener::start(Some(&root.certificate.pem()));
     let (signature, encipherment) = (KeyUsagePurpose::DigitalSignature, KeyUsagePurpose::KeyEncipherment);
@@ -229,7 +229,7 @@ async fn ask_server(
 }
 
 #[tokio::test]
-async fn chains_of_servers_are_as_short_as_those_of_callers() {
+async fn server_chains_have_the_same_length_limit_as_client_chains() {
     let any = BasicConstraints::Unconstrained;
     let root = Ca::new("root", None, any, None);
     let scheme = Scheme::new();
@@ -330,5 +330,5 @@ async fn sessions_are_resumed_without_early_data_and_not_after_a_revocation() {
     assert!(listener.ask(&caller).await.is_none(), "a ticket of before opens nothing");
     listener.until_counted(Outcome::Revoked, 1).await;
     let (name, kind, _) = listener.ask(&other).await.unwrap();
-    assert_eq!((&*name, kind), ("other", HandshakeKind::Full), "the others shake hands anew");
+    assert_eq!((&*name, kind), ("other", HandshakeKind::Full), "the others perform a new handshake");
 }

@@ -42,7 +42,7 @@ pub enum Fault {
     },
 }
 
-/// The operations in which a fault can be injected.
+/// The operations that a fault can be injected into.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
     /// Creation of a directory.
@@ -211,13 +211,13 @@ impl SimDisk {
         Self::with(self.state().after_power_loss(kept))
     }
 
-    /// The disk after the process was killed at this moment. The process's writes are visible, but no more durable than
+    /// The disk after the process was killed at this moment. The process's writes are visible, and as durable as
     /// before.
     pub fn after_kill(&self) -> Self {
         Self::with(self.state().after_kill())
     }
 
-    /// The content of a file as a process sees it; `None` if there is no such file.
+    /// The content of a file as a process sees it; `None` if the file does not exist.
     pub fn contents(&self, path: &str) -> Option<Vec<u8>> {
         self.state().contents(path)
     }

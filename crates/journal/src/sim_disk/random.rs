@@ -1,6 +1,6 @@
 //! Generates pseudo-random numbers from a seed.
 
-/// A small generator (SplitMix64): the same seed gives the same numbers everywhere.
+/// A small generator (SplitMix64): the same seed leads to the same numbers everywhere.
 #[derive(Clone, Debug)]
 pub struct Random(u64);
 

@@ -10,7 +10,7 @@ use crate::{Batch, Disk, END, JournalError, Maintenance, Options, Reader, Recove
 pub struct Script {
     /// The seed of everything in the script.
     pub seed: u64,
-    /// The options with which the journal is opened.
+    /// The options for opening the journal.
     pub options: Options,
     /// The number of records of each batch.
     batches: Vec<u64>,

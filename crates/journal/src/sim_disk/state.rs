@@ -408,7 +408,7 @@ impl State {
 
     /// Changes a file, both in the cache and on the medium.
     pub fn corrupt(&mut self, path: &str, change: impl FnOnce(&mut Vec<u8>)) {
-        let node = *self.names.get(path).unwrap_or_else(|| panic!("there is no file {path}"));
+        let node = *self.names.get(path).unwrap_or_else(|| panic!("the file {path} does not exist"));
         let node = &mut self.nodes[node];
         node.store(&mut Keeper::new(Kept::Everything));
         change(&mut node.cached);

@@ -16,7 +16,7 @@ fn batch(first_seq: u64, first_time_ns: i64) -> Batch {
 }
 
 #[test]
-fn an_append_reports_what_was_written() {
+fn append_reports_the_written_batch() {
     let mut writer = writer();
     let mut batch = batch(1, 10);
     assert_eq!(batch.push(11, |_| {}), 2);
@@ -34,13 +34,13 @@ fn an_append_reports_what_was_written() {
 
 #[test]
 #[should_panic(expected = "strictly increase")]
-fn a_batch_refuses_a_record_that_is_not_later() {
+fn batch_rejects_a_record_that_is_not_later() {
     batch(1, 10).push(10, |_| {});
 }
 
 #[test]
 #[should_panic(expected = "strictly increase")]
-fn a_writer_refuses_a_batch_that_is_not_later() {
+fn writer_rejects_a_batch_that_is_not_later() {
     let mut writer = writer();
     writer.append(&mut batch(1, 10)).expect("appends");
     let _ = writer.append(&mut batch(2, 10));
@@ -48,13 +48,13 @@ fn a_writer_refuses_a_batch_that_is_not_later() {
 
 #[test]
 #[should_panic(expected = "continue the sequence")]
-fn a_writer_refuses_a_gap() {
+fn writer_rejects_a_gap() {
     let _ = writer().append(&mut batch(2, 10));
 }
 
 #[test]
 #[should_panic(expected = "empty batch")]
-fn a_writer_refuses_an_empty_batch() {
+fn writer_rejects_an_empty_batch() {
     let _ = writer().append(&mut Batch::new(1));
 }
 
@@ -67,7 +67,7 @@ fn an_appended_batch_is_reset_before_it_is_filled_again() {
 }
 
 #[test]
-#[should_panic(expected = "removed what it did not write")]
+#[should_panic(expected = "removed existing bytes")]
 fn an_encoder_must_not_remove() {
     batch(1, 10).push(11, Vec::clear);
 }
@@ -75,7 +75,7 @@ fn an_encoder_must_not_remove() {
 const MASK_STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
 #[test]
-fn no_sector_of_a_frame_looks_unwritten_whatever_it_contains() {
+fn no_sector_of_a_frame_looks_unwritten() {
     let mut random = Random::new(1);
     for _ in 0..2_000 {
         let mut batch = Batch::new(1);
@@ -104,7 +104,7 @@ fn no_sector_of_a_frame_looks_unwritten_whatever_it_contains() {
 }
 
 #[test]
-fn a_record_of_six_mebibytes_gets_a_segment_of_its_own() {
+fn record_of_six_mebibytes_has_its_own_segment() {
     let disk = SimDisk::new(0);
     let options = Options { segment_bytes: 64 * 1024, ..Options::default() };
     let mut opened = open(dynamic(&disk), options.clone()).expect("opens");
@@ -125,7 +125,7 @@ fn a_record_of_six_mebibytes_gets_a_segment_of_its_own() {
 }
 
 #[test]
-fn a_volatile_writer_says_so_and_does_not_sync() {
+fn volatile_writer_reports_it_and_does_not_sync() {
     let disk = SimDisk::new(0);
     let options = Options { durability: Durability::Volatile, ..Options::default() };
     let mut writer = open(dynamic(&disk), options).expect("opens").writer;
@@ -157,7 +157,7 @@ fn the_next_segment_is_ready_before_it_is_needed() {
 
 /// Small and large bodies are aligned, whatever the history of the buffer, so that they can be written with direct IO.
 #[test]
-fn frames_begin_at_aligned_places() {
+fn frames_begin_at_aligned_offsets() {
     let mut kept = Batch::new(1);
     for records in (0..40_u64).chain((41..400).step_by(7)) {
         let mut new = Batch::new(1);
@@ -195,11 +195,11 @@ fn an_append_is_one_write_and_one_sync() {
 }
 
 #[test]
-fn room_is_counted_to_the_byte() {
+fn free_space_is_counted_exactly() {
     let disk = SimDisk::new(0);
     let options = Options { segment_bytes: 4096, ..Options::default() };
     let mut writer = open(dynamic(&disk), options).expect("opens").writer;
-    assert!(!writer.has_room_for(1), "there is no segment yet");
+    assert!(!writer.has_room_for(1), "no segment exists yet");
     // After the header of a frame or of a segment. The padding also fits.
     let room = |writer: &Writer, bytes: u64| {
         assert!(writer.has_room_for(bytes - 64) && !writer.has_room_for(bytes - 63), "{bytes} bytes");
@@ -227,7 +227,7 @@ fn the_next_segment_is_prepared_from_half_full_on() {
     let disk = SimDisk::new(0);
     let options = Options { segment_bytes: 4096, zero_ahead: false, ..Options::default() };
     let mut writer = open(dynamic(&disk), options).expect("opens").writer;
-    assert_eq!(writer.maintain().expect("maintains"), Maintenance::Advanced, "there is none at all");
+    assert_eq!(writer.maintain().expect("maintains"), Maintenance::Advanced, "no segment is prepared");
     for used in [1024, 1536, 2048, 2560, 3072] {
         append(&mut writer, 100);
         let prepares = used == 2048;
@@ -240,7 +240,7 @@ fn the_next_segment_is_prepared_from_half_full_on() {
 }
 
 #[test]
-fn without_room_for_the_next_segment_it_is_tried_again_a_sixteenth_later() {
+fn failed_preparation_is_retried_a_sixteenth_later() {
     const SEGMENT_BYTES: u64 = 32 * 1024;
     let disk = SimDisk::new(0);
     let options = Options { segment_bytes: SEGMENT_BYTES, ..Options::default() };

@@ -6,7 +6,7 @@ use crate::sim_disk::{Fault, Kept, Operation, Random, SimDisk};
 
 const SCRIPTS: u64 = 10;
 const OUTCOMES: u64 = 5;
-/// Number of outcomes of a sync, at which frames can be torn.
+/// Number of tried outcomes of a sync, because a sync can tear frames.
 const OUTCOMES_OF_SYNC: u64 = 20;
 
 fn outcomes(random: &mut Random, operation: Operation) -> Vec<Kept> {
@@ -17,7 +17,7 @@ fn outcomes(random: &mut Random, operation: Operation) -> Vec<Kept> {
 }
 
 #[test]
-fn a_power_loss_at_any_operation_loses_nothing_acknowledged() {
+fn power_loss_at_any_operation_loses_no_acknowledged_record() {
     let (mut images, mut torn) = (0_u64, 0_u64);
     for seed in 0..SCRIPTS {
         let script = Script::new(seed);
@@ -80,7 +80,7 @@ fn a_crash_during_recovery_is_recovered_from() {
 }
 
 #[test]
-fn a_killed_process_leaves_what_it_wrote_and_it_becomes_durable_at_the_next_start() {
+fn records_of_a_killed_process_become_durable_at_the_next_start() {
     for seed in 200..200 + SCRIPTS {
         let script = Script::new(seed);
         let whole = SimDisk::new(seed);
@@ -99,7 +99,7 @@ fn a_killed_process_leaves_what_it_wrote_and_it_becomes_durable_at_the_next_star
 }
 
 #[test]
-fn the_same_seed_gives_the_same_world() {
+fn simulation_is_deterministic_for_a_seed() {
     let world = |seed| {
         let script = Script::new(seed);
         let disk = SimDisk::new(seed);

@@ -35,7 +35,7 @@ fn damage_of<T>(result: Result<T, JournalError>) -> Damage {
 }
 
 #[test]
-fn every_flipped_bit_in_use_is_damage_and_changes_nothing() {
+fn every_flipped_bit_in_use_is_reported_and_changes_nothing() {
     let mut flips = 0;
     for seed in [3, 4] {
         let (script, disk, files) = journal(seed);
@@ -59,7 +59,7 @@ fn every_flipped_bit_in_use_is_damage_and_changes_nothing() {
 }
 
 #[test]
-fn rot_in_free_room_is_noticed_and_costs_no_record() {
+fn damage_in_free_space_is_reported_and_loses_no_record() {
     let mut in_closed_segments = 0;
     for seed in 5..15 {
         let (script, disk, files) = journal(seed);

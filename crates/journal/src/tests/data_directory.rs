@@ -11,7 +11,7 @@ use crate::{
 };
 
 #[test]
-fn what_was_appended_is_there_after_reopening() {
+fn appended_records_exist_after_reopening() {
     let root = tempfile::tempdir().expect("a temporary directory");
     let path = root.path().join("new/data");
     let options = Options { segment_bytes: 8 * 1024, ..Options::default() };
@@ -70,7 +70,7 @@ fn a_torn_tail_on_a_real_disk_is_cut_off() {
 }
 
 #[test]
-fn a_second_user_is_refused_by_name() {
+fn second_user_is_rejected_by_name() {
     let root = tempfile::tempdir().expect("a temporary directory");
     let first = DataDirectory::open(root.path()).expect("opens");
     let error = DataDirectory::open(root.path()).map(|_| ()).expect_err("is locked");
@@ -84,7 +84,7 @@ fn a_second_user_is_refused_by_name() {
 }
 
 #[test]
-fn directories_that_cannot_be_used_are_refused_and_left_alone() {
+fn unusable_directories_are_rejected_and_unchanged() {
     let root = tempfile::tempdir().expect("a temporary directory");
     let file = root.path().join("file");
     fs::write(&file, "x").expect("writes");
@@ -123,7 +123,7 @@ fn directories_that_cannot_be_used_are_refused_and_left_alone() {
 }
 
 #[test]
-fn a_directory_is_empty_until_there_is_a_ledger_or_something_else() {
+fn directory_is_empty_without_ledger_and_foreign_files() {
     let root = tempfile::tempdir().expect("a temporary directory");
     let path = root.path().join("data");
     let is_empty = || DataDirectory::is_absent_or_empty(&path);
@@ -145,7 +145,7 @@ fn a_directory_is_empty_until_there_is_a_ledger_or_something_else() {
 
 /// In a directory with other content, a hub would begin an empty ledger.
 #[test]
-fn a_directory_of_something_else_is_refused_and_left_as_it_is() {
+fn foreign_directory_is_rejected_and_unchanged() {
     let root = tempfile::tempdir().expect("a temporary directory");
     let path = root.path().join("home");
     fs::create_dir(&path).expect("makes");
@@ -167,7 +167,7 @@ fn a_directory_of_something_else_is_refused_and_left_as_it_is() {
 }
 
 #[test]
-fn a_directory_without_write_access_is_named() {
+fn directory_without_write_access_is_reported() {
     let root = tempfile::tempdir().expect("a temporary directory");
     let path = root.path().join("data");
     fs::create_dir(&path).expect("makes");
@@ -186,7 +186,7 @@ fn a_directory_without_write_access_is_named() {
 }
 
 #[test]
-fn a_disk_for_reading_changes_nothing() {
+fn read_only_disk_changes_nothing() {
     let root = tempfile::tempdir().expect("a temporary directory");
     fs::create_dir(root.path().join("directory")).expect("makes");
     for name in ["b", "a"] {
@@ -211,7 +211,7 @@ fn a_disk_for_reading_changes_nothing() {
 }
 
 #[test]
-fn a_real_disk_reports_what_is_missing_or_in_the_way() {
+fn real_disk_reports_missing_and_existing_files() {
     let root = tempfile::tempdir().expect("a temporary directory");
     let disk = RealDisk::new(root.path(), Access::Write);
     disk.create_directory("directory").expect("makes");
@@ -235,7 +235,7 @@ fn a_real_disk_reports_what_is_missing_or_in_the_way() {
 }
 
 #[test]
-fn writes_past_the_page_cache_and_through_it_mix() {
+fn direct_and_cached_writes_can_be_mixed() {
     let root = tempfile::tempdir().expect("a directory");
     let disk = RealDisk::new(root.path(), Access::Write);
     let file = disk.create("file").expect("creates");

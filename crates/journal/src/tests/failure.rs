@@ -25,7 +25,7 @@ fn at_each_operation(
 }
 
 #[test]
-fn after_an_error_nothing_is_acknowledged_and_everything_acknowledged_is_there() {
+fn error_stops_acknowledgements_and_loses_no_acknowledged_record() {
     at_each_operation(0..SCRIPTS, Fault::Broken, |script, disk, ordinal, operation| {
         let context = format!("seed {}, {operation:?} {ordinal}", script.seed);
         let progress = script.run(disk);
@@ -71,7 +71,7 @@ fn a_poisoned_writer_does_not_touch_the_disk() {
     assert_eq!(writer.next_seq(), 2);
 }
 
-/// Appends a script's batches, and repeats those for which there is no space.
+/// Appends a script's batches, and repeats each batch after a full disk.
 fn append_stubbornly(script: &Script, disk: &SimDisk) -> Result<u64, JournalError> {
     let mut repeated = 0;
     let mut writer = open(dynamic(disk), script.options.clone())?.writer;
@@ -93,7 +93,7 @@ fn append_stubbornly(script: &Script, disk: &SimDisk) -> Result<u64, JournalErro
 }
 
 #[test]
-fn no_room_at_any_operation_can_be_waited_out() {
+fn full_disk_at_any_operation_can_be_retried() {
     let mut repeated = 0;
     for seed in 50..50 + SCRIPTS {
         let script = Script::new(seed);
@@ -125,7 +125,7 @@ fn no_room_at_any_operation_can_be_waited_out() {
 }
 
 #[test]
-fn a_crash_while_waiting_for_room_leaves_no_damage() {
+fn crash_on_a_full_disk_leaves_no_damage() {
     for seed in 80..80 + SCRIPTS {
         let script = Script::new(seed);
         let whole = SimDisk::new(seed);
@@ -152,7 +152,7 @@ fn a_crash_while_waiting_for_room_leaves_no_damage() {
 }
 
 #[test]
-fn a_full_disk_refuses_until_there_is_room_and_reads_go_on() {
+fn full_disk_rejects_appends_until_space_is_free() {
     let script = Script::new(7);
     let disk = SimDisk::new(7);
     disk.set_capacity(3 * script.options.segment_bytes);
@@ -180,7 +180,7 @@ fn a_full_disk_refuses_until_there_is_room_and_reads_go_on() {
 
 /// Reserved records fit on a full disk. Records without space are rejected before they are attempted.
 #[test]
-fn what_was_reserved_fits_on_a_full_disk() {
+fn reserved_bytes_fit_on_a_full_disk() {
     for seed in 120..120 + SCRIPTS {
         let script = Script::new(seed);
         let disk = SimDisk::new(seed);
@@ -219,7 +219,7 @@ fn what_was_reserved_fits_on_a_full_disk() {
 }
 
 #[test]
-fn an_error_while_reserving_poisons() {
+fn error_during_a_reservation_poisons_the_writer() {
     let disk = SimDisk::new(4);
     let script = Script::new(4);
     let mut writer = open(dynamic(&disk), script.options.clone()).expect("opens").writer;
@@ -231,7 +231,7 @@ fn an_error_while_reserving_poisons() {
 }
 
 #[test]
-fn an_unreadable_sector_is_an_error_and_no_end() {
+fn unreadable_sector_is_an_error_and_not_the_end() {
     let script = Script::new(9);
     let disk = SimDisk::new(9);
     script.run(&disk);
@@ -252,7 +252,7 @@ fn an_unreadable_sector_is_an_error_and_no_end() {
 }
 
 #[test]
-fn a_lost_write_is_found_by_those_that_follow_it() {
+fn lost_write_is_detected_by_later_writes() {
     let (mut found, mut harmless) = (0, 0);
     for fault in [Fault::LostWrite, Fault::MisdirectedWrite { sectors: 3 }] {
         at_each_operation(0..SCRIPTS, fault, |script, disk, ordinal, operation| {

@@ -1,4 +1,4 @@
-//! Frames with a correct checksum in the wrong place, and remains that differ from those of a torn write.
+//! Frames with a correct checksum in the wrong place, and remains that a torn write cannot leave.
 
 use crate::frame::{self, FrameHeader, HEADER_BYTES, SECTOR_BYTES};
 use crate::sim_disk::script::{dynamic, time};
@@ -119,7 +119,7 @@ fn a_frame_must_continue_its_predecessor() {
 }
 
 #[test]
-fn the_chain_holds_both_checksums() {
+fn chain_covers_both_checksums() {
     let mut batch = Batch::new(1);
     batch.push(time(1), |_| {});
     let header = FrameHeader { header_crc: 0x1234_5678, body_crc: 0x9abc_def0, ..batch.seal(0, IDENTITY) };
@@ -127,17 +127,17 @@ fn the_chain_holds_both_checksums() {
 }
 
 #[test]
-fn a_frame_of_another_journal_is_no_frame() {
+fn frame_of_another_journal_is_ignored() {
     assert_eq!(judge(&with_frame(IDENTITY + 1, &record(3, 10), |_| {})), Err(Damage::FrameHeader));
 }
 
 #[test]
-fn a_frame_that_does_not_fit_its_segment_is_no_torn_one() {
+fn frame_that_does_not_fit_its_segment_is_not_torn() {
     assert_eq!(judge(&with_frame(IDENTITY, &record(3, 16 * 1024), |_| {})), Err(Damage::Malformed));
 }
 
 #[test]
-fn a_torn_frame_may_contain_what_looks_like_a_frame() {
+fn torn_frame_may_contain_bytes_like_a_frame() {
     // A record that contains another journal's frames at every sector.
     let mut stranger = Batch::new(4);
     stranger.push(time(4), |buffer| buffer.extend([b'x'; 100]));
@@ -158,7 +158,7 @@ fn a_torn_frame_may_contain_what_looks_like_a_frame() {
 }
 
 #[test]
-fn remains_that_no_single_write_leaves_are_damage() {
+fn remains_of_several_writes_are_damage() {
     let disk = with_frame(IDENTITY, &record(3, 2_000), |_| {});
     let tear = |file: &mut Vec<u8>| file[END_AT + SECTOR_BYTES..END_AT + 2 * SECTOR_BYTES].fill(0);
     let torn = disk.after_kill();
@@ -184,7 +184,7 @@ fn remains_that_no_single_write_leaves_are_damage() {
 }
 
 #[test]
-fn a_frame_that_vanished_before_another_is_damage() {
+fn missing_frame_before_another_is_damage() {
     let (disk, _) = journal();
     let mut writer = open(dynamic(&disk), options()).expect("opens").writer;
     append(&mut writer, 100).expect("appends");
@@ -193,7 +193,7 @@ fn a_frame_that_vanished_before_another_is_damage() {
 }
 
 #[test]
-fn another_batch_may_take_the_place_of_one_without_room() {
+fn batch_after_a_full_disk_may_reuse_the_place() {
     // In the present segment (1,000 bytes) and at the beginning of the next one (15,000 bytes).
     let mut refused = 0;
     for length in [1_000, 15_000] {
@@ -221,7 +221,7 @@ fn another_batch_may_take_the_place_of_one_without_room() {
 
 /// A range that is larger than one read of the disk.
 #[test]
-fn far_behind_the_end_is_looked_at_too() {
+fn bytes_far_after_the_end_are_checked() {
     let options = Options { segment_bytes: 256 * 1024, ..options() };
     for at in [END_AT + 9, 64 * 1024 + END_AT, 200_000, 256 * 1024 - 1] {
         let disk = SimDisk::new(0);
@@ -236,7 +236,7 @@ fn far_behind_the_end_is_looked_at_too() {
 }
 
 #[test]
-fn the_first_of_the_frames_behind_a_lost_one_is_named_and_older_ones_are_none() {
+fn first_frame_after_a_lost_one_is_reported_and_older_ones_are_ignored() {
     let (disk, _) = journal();
     let mut writer = open(dynamic(&disk), options()).expect("opens").writer;
     for _ in 3..=5 {

@@ -32,7 +32,7 @@ fn with_records(disk: &SimDisk, last: u64) -> Box<dyn Appender> {
 }
 
 #[test]
-fn what_is_appended_is_read_trimmed_and_claimed_again() {
+fn appended_records_are_read_trimmed_and_claimed() {
     let disk = SimDisk::new(0);
     with_records(&disk, 40).confirm().expect("nothing has failed");
     let log = log(&disk);
@@ -74,7 +74,7 @@ fn remains_of_a_batch_are_reported_by_readers_and_by_the_next_claim() {
 }
 
 #[test]
-fn room_is_reserved_and_failures_end_it() {
+fn space_is_reserved_until_a_failure() {
     let disk = SimDisk::new(0);
     let mut appender = with_records(&disk, 1);
     let large = 1024 * 1024;
@@ -82,7 +82,7 @@ fn room_is_reserved_and_failures_end_it() {
     assert!(appender.has_room_for(900) && !appender.has_room_for(large));
     appender.reserve(large).expect("there is room");
     assert!(appender.has_room_for(large));
-    appender.hand_over(None).expect("there is no other node");
+    appender.hand_over(None).expect("a log of one node");
     disk.inject(disk.operations().len() as u64, Fault::Broken);
     assert!(matches!(append(&mut *appender, 2), Err(JournalError::Io { .. })));
     let later = [appender.confirm(), appender.reserve(large), appender.maintain().map(|_| ())];

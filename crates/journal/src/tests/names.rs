@@ -1,4 +1,4 @@
-//! File names: those of the journal, how files are opened, and names in error messages.
+//! The journal's file names, the modes of opening files, and names in error messages.
 
 use std::io::{self, ErrorKind};
 use std::sync::{Arc, Mutex};
@@ -9,7 +9,7 @@ use crate::sim_disk::script::{Script, dynamic};
 use crate::{Access, Disk, DiskFile, END, EmbeddedLog, JournalError, SnapshotStore};
 
 #[test]
-fn only_twenty_digits_and_the_suffix_are_a_name() {
+fn file_names_have_twenty_digits_and_the_suffix() {
     for (name, number) in [
         ("00000000000000000001.seg", Some(1)),
         ("18446744073709551615.seg", Some(u64::MAX)),
@@ -86,7 +86,7 @@ impl Disk for Watched {
 }
 
 #[test]
-fn a_snapshot_that_vanishes_while_they_are_listed_is_left_out() {
+fn snapshot_removed_during_listing_is_left_out() {
     let list = |error: ErrorKind| {
         let store = SnapshotStore::open(Watched::new(SimDisk::new(0), Some(error))).expect("opens");
         store.write(3, 3, |_| Ok(())).expect("writes");
@@ -97,7 +97,7 @@ fn a_snapshot_that_vanishes_while_they_are_listed_is_left_out() {
 }
 
 #[test]
-fn who_goes_through_once_leaves_caches_to_others() {
+fn single_pass_readers_bypass_the_page_cache() {
     let script = Script::new(8);
     let disk = Watched::new(SimDisk::new(8), None);
     assert!(script.run(&disk.disk).error.is_none());
@@ -113,7 +113,7 @@ fn who_goes_through_once_leaves_caches_to_others() {
 }
 
 #[test]
-fn a_lack_of_room_and_a_missing_file_are_told_from_breakage() {
+fn full_disk_and_missing_file_differ_from_other_errors() {
     for (kind, is_full, is_not_found) in [
         (ErrorKind::StorageFull, true, false),
         (ErrorKind::QuotaExceeded, true, false),
@@ -130,7 +130,7 @@ fn a_lack_of_room_and_a_missing_file_are_told_from_breakage() {
 }
 
 #[test]
-fn a_journal_that_is_not_there_is_not_found() {
-    let error = list(&*dynamic(&SimDisk::new(0))).expect_err("there is no directory");
+fn missing_journal_is_not_found() {
+    let error = list(&*dynamic(&SimDisk::new(0))).expect_err("the directory does not exist");
     assert!(error.is_not_found(), "{error}");
 }

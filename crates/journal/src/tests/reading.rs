@@ -5,7 +5,7 @@ use crate::sim_disk::{Fault, Kept, Random, SimDisk};
 use crate::{Batch, END, JournalError, Reader, delete_segments_below, open, segments};
 
 #[test]
-fn a_reader_follows_the_writer_up_to_what_is_durable() {
+fn reader_follows_the_writer_up_to_the_durable_record() {
     for seed in 0..30 {
         let script = Script::new(seed);
         let disk = SimDisk::new(seed);
@@ -81,7 +81,7 @@ fn ascending_reads_do_not_start_from_the_beginning() {
 }
 
 #[test]
-fn what_is_not_there_is_an_error() {
+fn missing_record_is_an_error() {
     let script = Script::new(3);
     let disk = SimDisk::new(3);
     let mut empty = Reader::new(dynamic(&disk), 1);
@@ -90,7 +90,7 @@ fn what_is_not_there_is_an_error() {
     assert!(empty.next_record(END).expect("the journal is empty").is_none());
     assert!(matches!(empty.read_record(0), Err(JournalError::NoSuchRecord { seq: 0, oldest: 0 })));
     assert!(matches!(empty.read_record(1), Err(JournalError::NoSuchRecord { seq: 1, oldest: 0 })));
-    assert_eq!(empty.next_seq(), 1, "it stays where it was");
+    assert_eq!(empty.next_seq(), 1, "its position is unchanged");
     let mut beyond = Reader::new(dynamic(&disk), 2);
     assert!(matches!(beyond.next_record(END), Err(JournalError::NoSuchRecord { seq: 2, oldest: 0 })));
     assert!(script.run(&disk).error.is_none());
@@ -148,7 +148,7 @@ fn a_power_loss_during_retention_leaves_no_gap() {
     }
 }
 
-/// A journal of frames of three sectors, with which no read ends, and of this many segments.
+/// A journal with this many segments. Its frames have three sectors, so no read ends at the end of a frame.
 fn journal_of(segments: u64, segment_bytes: u64) -> (SimDisk, u64) {
     let disk = SimDisk::new(0);
     let options = crate::Options { segment_bytes, ..crate::Options::default() };
@@ -170,7 +170,7 @@ fn reads_of(disk: &SimDisk, read: impl FnOnce()) -> u64 {
 }
 
 #[test]
-fn pieces_that_end_within_frames_are_put_together() {
+fn reads_that_end_within_frames_are_joined() {
     let (disk, last_seq) = journal_of(1, 2 * 1024 * 1024);
     // List, headers, and 2 MB in pieces of 256 KiB; then as much in pieces of 64 KiB for the bytes after the end.
     let reads = reads_of(&disk, || {
@@ -185,7 +185,7 @@ fn pieces_that_end_within_frames_are_put_together() {
 }
 
 #[test]
-fn going_back_and_far_ahead_does_not_read_what_is_between() {
+fn long_jumps_do_not_read_the_records_between() {
     let (disk, last_seq) = journal_of(1, 4 * 1024 * 1024);
     let mut reader = Reader::new(dynamic(&disk), 1);
     reader.read_record(last_seq).expect("reads");
@@ -206,7 +206,7 @@ fn going_back_and_far_ahead_does_not_read_what_is_between() {
 }
 
 #[test]
-fn an_unreadable_segment_is_an_error_for_readers_and_no_end() {
+fn unreadable_segment_is_an_error_and_not_the_end() {
     let script = Script::new(9);
     let disk = SimDisk::new(9);
     assert!(script.run(&disk).error.is_none());

@@ -44,7 +44,7 @@ fn step(disk: &dyn Disk, random: &mut Random) -> Result<Vec<u8>, ErrorKind> {
             let file = disk.open(path, access).map_err(fail)?;
             let mut found = vec![7; content.len()];
             let count = file.read_at(offset, &mut found).map_err(fail)?;
-            assert!(found[count..].iter().all(|byte| *byte == 7), "beyond what was read");
+            assert!(found[count..].iter().all(|byte| *byte == 7), "bytes after the read ones");
             found.truncate(count);
             found.extend(file.length().map_err(fail)?.to_le_bytes());
             Ok(found)
@@ -53,7 +53,7 @@ fn step(disk: &dyn Disk, random: &mut Random) -> Result<Vec<u8>, ErrorKind> {
 }
 
 #[test]
-fn any_changes_beside_a_disk_have_the_outcome_of_those_on_it() {
+fn scratch_changes_have_the_same_result_as_real_changes() {
     for seed in 0..40 {
         let (below, mut random) = (SimDisk::new(seed), Random::new(seed));
         below.create_directory("journal").expect("makes");
@@ -72,7 +72,7 @@ fn any_changes_beside_a_disk_have_the_outcome_of_those_on_it() {
 }
 
 #[test]
-fn a_disk_without_the_directory_lists_what_was_made_beside_it() {
+fn directory_only_in_scratch_lists_its_files() {
     let scratch = ScratchDisk::new(Arc::new(SimDisk::new(0)));
     scratch.create_directory("journal").expect("makes");
     assert_eq!(scratch.list("journal").expect("lists"), [""; 0]);
@@ -87,7 +87,7 @@ fn a_disk_without_the_directory_lists_what_was_made_beside_it() {
 
 /// Writing the same content uses no memory.
 #[test]
-fn what_changes_nothing_is_not_kept() {
+fn write_of_the_same_content_uses_no_memory() {
     let below = SimDisk::new(0);
     let file = below.create("file").expect("creates");
     file.write_at(0, &[1; 8192]).expect("writes");
@@ -95,7 +95,7 @@ fn what_changes_nothing_is_not_kept() {
     let own = scratch.open("file", Access::Write).expect("opens");
     own.write_at(4_000, &[1; 200]).expect("writes");
     own.write_at(8_192, &[0; 5_000]).expect("writes");
-    // Pages that are not stored show those below, also after changes.
+    // Pages that are not stored show the pages below, also after changes.
     file.write_at(0, &[2; 8192]).expect("writes");
     let mut found = [0; 8192];
     assert_eq!(own.read_at(0, &mut found).expect("reads"), 8192);

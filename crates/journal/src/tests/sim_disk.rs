@@ -31,7 +31,7 @@ fn sync(disk: &SimDisk) {
 }
 
 #[test]
-fn sectors_tear_at_any_byte_but_their_last_eight() {
+fn sectors_tear_at_any_byte_except_the_last_eight() {
     let disk = disk();
     write(&disk, &[NEW; SECTORS * SECTOR_BYTES]);
     let mut ends = BTreeSet::new();
@@ -49,7 +49,7 @@ fn sectors_tear_at_any_byte_but_their_last_eight() {
 }
 
 #[test]
-fn a_write_that_fails_is_done_up_to_any_byte() {
+fn failed_write_may_be_done_up_to_any_byte() {
     let mut ends = BTreeSet::new();
     for seed in 0..4_000 {
         let disk = SimDisk::new(seed);
@@ -74,7 +74,7 @@ fn kept_of(fault: Fault) -> Vec<bool> {
     sync(&disk);
     assert_eq!(disk.deceptions(), [fault]);
     assert_eq!(disk.lies(), [bytes.to_vec()]);
-    // The process goes on seeing what it wrote, until its page cache forgets it or the power goes.
+    // The process still sees its write, until the page cache drops it or the power is lost.
     assert!(disk.contents(FILE).is_some_and(|contents| contents.starts_with(&bytes)));
     let after = disk.after_power_loss(Kept::Everything);
     disk.evict();
@@ -91,7 +91,7 @@ fn kept_of(fault: Fault) -> Vec<bool> {
 }
 
 #[test]
-fn a_write_that_is_lied_about_is_not_where_it_was_reported() {
+fn falsely_reported_write_is_not_on_the_medium() {
     assert_eq!(kept_of(Fault::LostWrite), [false; SECTORS]);
     assert_eq!(kept_of(Fault::StaleWrite { sector: 0 }), [false, true, false, false]);
     assert_eq!(kept_of(Fault::StaleWrite { sector: 3 }), [true, false, false, false]);
@@ -102,9 +102,9 @@ fn seen(disk: &SimDisk) -> FileView {
     disk.view().files.into_iter().next().expect("a file")
 }
 
-/// Whoever steps through a world sees what the next loss of power may take, and what waits for the disk.
+/// The view shows the data that the next power loss may destroy, and the armed faults.
 #[test]
-fn what_is_not_synced_and_what_waits_is_seen() {
+fn view_shows_unsynced_data_and_armed_faults() {
     let disk = disk();
     let whole = FileView {
         path: FILE.to_owned(),

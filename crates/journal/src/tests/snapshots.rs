@@ -30,7 +30,7 @@ fn latest(disk: &SimDisk) -> Option<Snapshot> {
 }
 
 #[test]
-fn the_newest_is_found_and_old_ones_are_pruned() {
+fn newest_snapshot_is_found_and_old_ones_are_pruned() {
     let disk = SimDisk::new(0);
     assert_eq!(latest(&disk), None);
     let store = SnapshotStore::open(dynamic(&disk)).expect("opens");
@@ -49,7 +49,7 @@ fn the_newest_is_found_and_old_ones_are_pruned() {
 }
 
 #[test]
-fn a_power_loss_or_an_error_at_any_operation_leaves_the_old_or_the_new() {
+fn power_loss_or_error_leaves_the_old_or_the_new_snapshot() {
     for fault in [Fault::Crash, Fault::Broken, Fault::Full] {
         for seed in 0..40 {
             for ordinal in 0..6 {
@@ -59,7 +59,7 @@ fn a_power_loss_or_an_error_at_any_operation_leaves_the_old_or_the_new() {
                 let next = disk.operations().len() as u64;
                 disk.inject(next + 1 + ordinal, fault);
                 let result = write(&store, 20, 3_000);
-                let found = latest(&disk.after_power_loss(Kept::Some(seed))).expect("there is one");
+                let found = latest(&disk.after_power_loss(Kept::Some(seed))).expect("a snapshot");
                 let expected = state(found.seq, if found.seq == 10 { 2_000 } else { 3_000 });
                 assert!(found.bytes == expected && found.time_ns == time(found.seq));
                 assert!(found.seq == 20 || result.is_err(), "{fault:?} at {ordinal}: it was acknowledged");
@@ -76,7 +76,7 @@ fn a_power_loss_or_an_error_at_any_operation_leaves_the_old_or_the_new() {
 }
 
 #[test]
-fn a_damaged_one_is_passed_over_and_reported() {
+fn damaged_snapshot_is_skipped_and_reported() {
     let disk = SimDisk::new(0);
     let store = SnapshotStore::open(dynamic(&disk)).expect("opens");
     write(&store, 1, 500).expect("writes");
@@ -109,7 +109,7 @@ fn a_damaged_one_is_passed_over_and_reported() {
 }
 
 #[test]
-fn a_failing_producer_leaves_nothing_behind() {
+fn failing_producer_leaves_no_file() {
     let disk = SimDisk::new(0);
     let store = SnapshotStore::open(dynamic(&disk)).expect("opens");
     let result = store.write(1, time(1), |_| Err(std::io::Error::other("the state is gone")));
@@ -122,7 +122,7 @@ fn a_failing_producer_leaves_nothing_behind() {
 }
 
 #[test]
-fn a_large_one_is_written_in_large_pieces() {
+fn large_snapshot_is_written_in_large_pieces() {
     let disk = SimDisk::new(0);
     let store = SnapshotStore::open(dynamic(&disk)).expect("opens");
     write(&store, 1, 3_000_000).expect("writes");
@@ -131,7 +131,7 @@ fn a_large_one_is_written_in_large_pieces() {
 }
 
 #[test]
-fn what_cannot_be_listed_or_removed_is_an_error_and_no_absence() {
+fn failure_to_list_or_remove_is_an_error() {
     let disk = SimDisk::new(0);
     let store = SnapshotStore::open(dynamic(&disk)).expect("opens");
     write(&store, 1, 10).expect("writes");

@@ -8,7 +8,7 @@ use crate::plain::Security;
 use crate::settings::LastFailure;
 
 const TOPIC: &str = "journal";
-/// Longest wait for what must come.
+/// Time limit for expected events.
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// A client of brokers that librdkafka plays itself.
@@ -28,7 +28,7 @@ fn append(partition: &mut KafkaPartition, tag: u64) {
     partition.append(Append { tag, bytes: Arc::from([1; 100]) });
 }
 
-/// What comes until an event is the wanted one.
+/// The events up to the wanted one.
 fn until(partition: &mut KafkaPartition, is_it: impl Fn(&Event) -> bool) -> Vec<Event> {
     let (since, mut events) = (Instant::now(), Vec::new());
     while !events.last().is_some_and(&is_it) {
@@ -39,13 +39,13 @@ fn until(partition: &mut KafkaPartition, is_it: impl Fn(&Event) -> bool) -> Vec<
 }
 
 #[test]
-fn a_consumer_that_reads_nothing_gives_way_to_another() {
+fn consumer_without_progress_is_replaced() {
     let cluster = MockCluster::new(1).expect("a broker");
     let mut partition = partition(&cluster);
     partition.read_from(0);
     append(&mut partition, 1);
     until(&mut partition, |event| matches!(event, Event::Entry { offset: 0, .. }));
-    // As one that asks a broker which does not lead: no entry, and no error.
+    // Like a consumer that queries a broker that is not the leader: no entry, and no error.
     let assigned = partition.consumer.assignment().expect("the partition");
     partition.consumer.pause(&assigned).expect("a pause");
     append(&mut partition, 2);
@@ -60,12 +60,12 @@ fn a_consumer_that_reads_nothing_gives_way_to_another() {
 }
 
 #[test]
-fn a_producer_that_writes_nothing_gives_way_to_another() {
+fn producer_without_progress_is_replaced() {
     let cluster = MockCluster::new(1).expect("a broker");
     let mut partition = partition(&cluster);
     append(&mut partition, 1);
     until(&mut partition, |event| matches!(event, Event::Acknowledged { tag: 1, offset: 0 }));
-    // As one that asks a broker which does not lead.
+    // Like a producer that contacts a broker that is not the leader.
     let stuck = Arc::clone(&partition.producer);
     let refusals = vec![rdkafka::types::RDKafkaRespErr::RD_KAFKA_RESP_ERR_NOT_LEADER_FOR_PARTITION; 100_000];
     cluster.request_errors(rdkafka::types::RDKafkaApiKey::Produce, &refusals);

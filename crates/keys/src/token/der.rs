@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_positive_and_short() {
+    fn integers_are_positive_and_minimal() {
         assert_eq!(integer(&[0, 0, 1]), [2, 1, 1]);
         assert_eq!(integer(&[0x80]), [2, 2, 0, 0x80]);
         assert_eq!(integer(&[0, 0]), [2, 1, 0]);
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn lengths_have_as_many_bytes_as_they_need() {
+    fn lengths_are_minimal() {
         for (length, head) in
             [(0x7f, &[4, 0x7f][..]), (0x80, &[4, 0x81, 0x80]), (0x1234, &[4, 0x82, 0x12, 0x34])]
         {

@@ -16,7 +16,7 @@ pub(crate) fn check_bulks(ledger: &Ledger, findings: &mut Vec<String>) {
     let ended = u128::from(totals.completed) + u128::from(totals.rejected);
     if u128::from(totals.taken) != ended + ledger.live_bulks_len() as u128 {
         findings.push(format!(
-            "{} bulks were taken, but {ended} ended and {} are live",
+            "{} bulk transfers were accepted, but {ended} ended and {} are live",
             totals.taken,
             ledger.live_bulks_len()
         ));
@@ -26,15 +26,24 @@ pub(crate) fn check_bulks(ledger: &Ledger, findings: &mut Vec<String>) {
         let is_open = |item: &&BulkItem| item.state == ItemState::Accepted;
         let open = bulk.items.iter().filter(is_open);
         if open.clone().count() != entry.open_len() {
-            findings.push(format!("bulk {} counts {} open items wrongly", bulk.id, entry.open_len()));
+            findings.push(format!(
+                "bulk transfer {} counts {} open items, but has {}",
+                bulk.id,
+                entry.open_len(),
+                open.clone().count()
+            ));
         }
         for item in open {
             let transfer = ledger.transfer(item.transfer);
             if !transfer.is_some_and(|transfer| transfer.state == TransferState::Reserved) {
-                findings.push(format!("bulk {} waits for transfer {}, which ended", bulk.id, item.transfer));
+                findings.push(format!(
+                    "bulk transfer {} waits for transfer {}, which ended",
+                    bulk.id, item.transfer
+                ));
             }
             if ledger.bulk_of(item.transfer).is_none_or(|(owner, _)| owner.id != bulk.id) {
-                findings.push(format!("transfer {} is not the item of bulk {}", item.transfer, bulk.id));
+                findings
+                    .push(format!("transfer {} is not the item of bulk transfer {}", item.transfer, bulk.id));
             }
         }
     }

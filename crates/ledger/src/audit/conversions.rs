@@ -34,7 +34,7 @@ pub(crate) fn check_conversions(ledger: &Ledger, findings: &mut Vec<String>) {
     let ended = u128::from(totals.committed) + u128::from(totals.aborted);
     if u128::from(totals.reserved) != ended + ledger.live_conversions_len() as u128 {
         findings.push(format!(
-            "{} conversions were reserved, but {ended} ended and {} are live",
+            "{} FX transfers were reserved, but {ended} ended and {} are live",
             totals.reserved,
             ledger.live_conversions_len()
         ));
@@ -53,7 +53,7 @@ pub(crate) fn check_conversions(ledger: &Ledger, findings: &mut Vec<String>) {
             }
         };
         if is_left_behind {
-            findings.push(format!("conversion {} is live, but its transfer is not", conversion.id));
+            findings.push(format!("FX transfer {} is live, but its transfer is not", conversion.id));
         }
     }
 }

@@ -19,7 +19,7 @@ impl core::fmt::Display for DecodeError {
 
 impl core::error::Error for DecodeError {}
 
-/// Number of list items for which memory is reserved before they are decoded.
+/// Maximum number of list items that memory is reserved for before they are decoded.
 const LIST_ITEMS_AT_ONCE_MAX: usize = 64;
 
 /// The result of reading a stored value.
@@ -132,14 +132,14 @@ pub struct Decoder<'a>(pub &'a [u8]);
 impl<'a> Decoder<'a> {
     /// The next `length` bytes.
     pub fn raw(&mut self, length: usize) -> Decoded<&'a [u8]> {
-        let (head, tail) = self.0.split_at_checked(length).ok_or(DecodeError("it ends too early"))?;
+        let (head, tail) = self.0.split_at_checked(length).ok_or(DecodeError("the data ends too early"))?;
         self.0 = tail;
         Ok(head)
     }
 
     /// A fixed number of bytes.
     pub fn array<const N: usize>(&mut self) -> Decoded<[u8; N]> {
-        self.raw(N)?.try_into().map_err(|_| DecodeError("it ends too early"))
+        self.raw(N)?.try_into().map_err(|_| DecodeError("the data ends too early"))
     }
 
     /// Bytes with a length prefix.
@@ -229,6 +229,6 @@ impl<'a> Decoder<'a> {
 
     /// Succeeds if no bytes are left.
     pub fn finish(self) -> Decoded<()> {
-        if self.0.is_empty() { Ok(()) } else { Err(DecodeError("it is longer than expected")) }
+        if self.0.is_empty() { Ok(()) } else { Err(DecodeError("the data is longer than expected")) }
     }
 }

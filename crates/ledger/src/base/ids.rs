@@ -111,7 +111,7 @@ numbered! {
     SettlementId;
 }
 
-/// Identifies a callback permanently: its target, and the place in the journal where it was decided. Keys are ordered
+/// Identifies a callback permanently: its target, and its place in the journal. Keys are ordered
 /// by target, then time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CallbackKey {

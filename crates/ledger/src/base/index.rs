@@ -9,7 +9,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::num::NonZeroU32;
 
-/// Number of entries at which a segment is split instead of enlarged (32 KiB).
+/// Number of entries (32 KiB) from which a full segment is split instead of enlarged.
 const SEGMENT_ENTRIES: usize = 4_096;
 /// Entries of the very first segment.
 const FIRST_ENTRIES: usize = 64;
@@ -59,14 +59,14 @@ impl Index {
         Self { directory: vec![0], depth: 0, segments: vec![Segment::new(0, FIRST_ENTRIES)] }
     }
 
-    /// The slot with this hash for which `is_it` is true.
+    /// The slot with this hash that `is_it` accepts.
     pub(crate) fn find(&self, hash: u32, is_it: impl Fn(u32) -> bool) -> Option<u32> {
         let segment = &self.segments[self.segment_of(hash)];
         let place = segment.place_of(hash, is_it).ok()?;
         segment.places[place].map(Entry::slot)
     }
 
-    /// Adds a slot under a hash. Returns false if a slot for which `is_it` is true already exists.
+    /// Adds a slot under a hash. Returns false if a slot that `is_it` accepts already exists.
     pub(crate) fn insert(&mut self, hash: u32, slot: u32, is_it: impl Fn(u32) -> bool) -> bool {
         let number = self.segment_of(hash);
         let segment = &mut self.segments[number];
@@ -124,7 +124,6 @@ impl Index {
     }
 }
 
-/// The upper `count` bits of a hash.
 const fn upper_bits(hash: u32, count: u32) -> usize {
     ((hash as u64) << count >> u32::BITS) as usize
 }
@@ -143,7 +142,7 @@ impl Segment {
         self.places.iter().filter_map(|place| *place)
     }
 
-    /// The place of the slot for which `is_it` is true, or else the free place for it.
+    /// The place of the slot that `is_it` accepts, or else the free place for it.
     fn place_of(&self, hash: u32, is_it: impl Fn(u32) -> bool) -> Result<usize, usize> {
         let mut place = self.home(hash);
         while let Some(entry) = self.places[place] {
@@ -218,14 +217,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_in_is_found() {
+    fn added_slot_is_found_until_it_is_removed() {
         // All hashes; few hashes for many slots; hashes that differ in their lowest or in their highest bits.
         for (mask, count) in [(u32::MAX, 20_000), (0xff, 2_000), (0x1fff, 6_000), (0xfff0_0000, 6_000)] {
             let (state, mut index, mut hashes) = (&mut 0x5eed_u64, Index::new(), BTreeMap::new());
             for slot in 0..count {
                 let hash = random(state, 1 << 32) as u32 & mask;
                 assert!(index.insert(hash, slot, |found| found == slot));
-                assert!(!index.insert(hash, slot, |found| found == slot), "it is there already");
+                assert!(!index.insert(hash, slot, |found| found == slot), "the slot exists already");
                 hashes.insert(slot, hash);
                 if random(state, 3) == 0 {
                     let slot = random(state, u64::from(slot + 1)) as u32;
@@ -263,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn one_hash_for_all_makes_a_segment_large() {
+    fn equal_hashes_enlarge_one_segment() {
         let mut index = Index::new();
         for slot in 0..2 * SEGMENT_ENTRIES as u32 {
             index.insert(u32::MAX, slot, |_| false);

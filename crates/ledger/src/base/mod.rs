@@ -1,6 +1,6 @@
-//! The ground: ids, stored and printed forms, and the reasons why DFSPs' requests are rejected.
+//! The base: ids, stored and printed forms, and the reasons why DFSPs' requests are rejected.
 //!
-//! Nothing here knows a participant, an account or the ledger.
+//! Nothing here depends on participants, accounts or the ledger.
 
 pub mod codec;
 pub(crate) mod ids;

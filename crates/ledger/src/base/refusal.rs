@@ -35,7 +35,7 @@ stored_enum! {
         2 AmountUnfit { text: Box<str>, error: AmountError };
         /// The amount is not positive.
         3 AmountNotPositive { amount: Amount };
-        /// There is no such participant.
+        /// The participant is unknown.
         4 ParticipantUnknown { name: FspId };
         /// The participant is inactive.
         5 ParticipantInactive { name: FspId };

@@ -36,7 +36,7 @@ stored_by_copy! {
     Currency: currency, Timestamp: timestamp,
 }
 
-/// Implements `Stored` for types that are stored as a number of which not every value is valid.
+/// Implements `Stored` for types that are stored as a number, if some numbers are invalid.
 macro_rules! stored_by_number {
     ($($type:ty: $name:ident, $unknown:literal);* $(;)?) => {
         $(impl $crate::base::stored::Stored for $type {

@@ -13,7 +13,7 @@ use crate::money::bulk::{BulkRequest, BulkView};
 use crate::money::transfer::TransferView;
 use crate::scheme::endpoint::EndpointType;
 
-/// A kind of resource that callbacks can concern. [`ResourceKind::endpoints`] defines where they are sent.
+/// A kind of resource that callbacks can concern. [`ResourceKind::endpoints`] defines their endpoints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ResourceKind {
     /// `/transfers`.
@@ -254,7 +254,7 @@ impl CallbackKey {
 }
 
 impl Callback {
-    /// The endpoint type to which the callback is sent.
+    /// The type of the endpoint that receives the callback.
     pub const fn endpoint_type(&self) -> EndpointType {
         let endpoints = self.subject.resource.endpoints();
         match self.content {

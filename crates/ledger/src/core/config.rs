@@ -21,9 +21,9 @@ pub struct LedgerConfig {
     pub rejects_finer_amounts: bool,
     /// Maximum time from now to the `expiration` of a prepare, in milliseconds.
     pub transfer_validity_max_ms: i64,
-    /// Time for which a prepared withdrawal reserves the money before it expires, in milliseconds.
+    /// Time from the preparation of a withdrawal until it expires, in milliseconds.
     pub internal_transfer_validity_ms: i64,
-    /// Time for which a proposal waits for a second person, in milliseconds.
+    /// Time from a proposal until it expires, in milliseconds.
     pub proposal_lifetime_ms: i64,
     /// Maximum numbers of objects in the ledger.
     pub limits: Limits,

@@ -1,7 +1,7 @@
 //! Assigns the delivery of callbacks to the nodes of a cluster (couriers).
 //!
 //! The leader records which nodes are alive. All nodes that have read the journal up to the same record therefore agree
-//! which node delivers to which participant.
+//! which node delivers to a participant.
 
 use crate::base::ids::ParticipantId;
 
@@ -14,7 +14,7 @@ pub fn courier_of(nodes: &[u32], target: ParticipantId) -> Option<u32> {
         .max_by_key(|node| (mixed(u64::from(*node) << 32 | u64::from(target.number())), *node))
 }
 
-/// A bijection in which every bit depends on all bits of the number. All nodes use it, regardless of their version.
+/// A bijection: every bit of the result depends on all bits of the number. All versions must use the same one.
 const fn mixed(number: u64) -> u64 {
     let number = (number ^ (number >> 32)).wrapping_mul(0xd6e8_feb8_6659_fd93);
     let number = (number ^ (number >> 32)).wrapping_mul(0xd6e8_feb8_6659_fd93);
@@ -32,7 +32,7 @@ mod tests {
     }
 
     #[test]
-    fn nodes_share_the_participants_and_few_of_these_change_hands() {
+    fn participants_are_shared_evenly_and_few_move_when_a_node_leaves() {
         assert!(shares(&[]).iter().all(Option::is_none));
         let (all, without) = (shares(&[1, 2, 3]), shares(&[1, 3]));
         for node in 1..=3 {
@@ -47,7 +47,7 @@ mod tests {
     }
 
     #[test]
-    fn every_version_shares_alike() {
+    fn every_version_assigns_the_same_nodes() {
         let first: Vec<_> = shares(&[1, 2, 3]).into_iter().take(12).flatten().collect();
         assert_eq!(first, [3, 3, 3, 2, 3, 2, 3, 2, 2, 2, 1, 2]);
     }

@@ -1,4 +1,4 @@
-//! The digest of a record's events, over which an entry of the audit trail is chained.
+//! The digest of a record's events. The chain of the audit trail includes it.
 
 use alloc::vec::Vec;
 

@@ -156,7 +156,7 @@ events! {
         40 FinishedRemoved {
             /// The last record whose finished transfers were removed.
             to_seq: u64,
-        } = "retention removed what finished up to record {to_seq}";
+        } = "retention removed the transfers that finished up to record {to_seq}";
         /// A division of the archive ends, on every node, with the transfers that finished up to this record.
         43 ArchiveDivided = "a division of the archive ends here";
         /// First event of a record that was decided before the record's own time, because journal time was ahead of the
@@ -231,7 +231,7 @@ events! {
         /// The end of an interchange fee rule was set.
         61 FeeRuleEnded {
             id as "feeRuleId": u32,
-            /// The first instant at which the rule no longer applies.
+            /// The end of the rule: it no longer applies from this instant on.
             until: Timestamp,
         } = "fee rule {id} ends at {until}";
         /// A committed transfer owes a fee. The event follows the commit in the same record.
@@ -241,7 +241,7 @@ events! {
             rule as "feeRuleId": u32,
             /// The account that owes the fee.
             payer as "payerAccount": AccountId,
-            /// The account to which the fee is owed.
+            /// The account that the fee is owed to.
             payee as "payeeAccount": AccountId,
             amount: Amount,
         } = "fee of transfer {transfer} by rule {rule}: {amount} from {payer} to {payee}";
@@ -256,7 +256,7 @@ events! {
             reason: NoFee,
         } = "fee of transfer {transfer} by rule {rule}: {amount} not charged, {reason}";
         /// An FX transfer was reserved or rejected; its state shows which.
-        70 ConversionPrepared(conversion: Box<Conversion>) = "conversion {conversion}";
+        70 ConversionPrepared(conversion: Box<Conversion>) = "FX transfer {conversion}";
         /// The FXP fulfilled an FX transfer. Its outcome now depends on its transfer.
         71 ConversionFulfilled {
             id as "commitRequestId": ConversionId,
@@ -264,15 +264,15 @@ events! {
             fulfilment: [u8; 32],
             /// The FXP's PUT.
             answer: ConversionAnswer,
-        } = "conversion {id} fulfilled";
+        } = "FX transfer {id} fulfilled";
         /// An FX transfer was committed with its transfer.
         72 ConversionCommitted {
             id as "commitRequestId": ConversionId,
             /// Whether the reserved amount was added to a settlement window or settled immediately.
             settled as "settledAtOnce": Settled,
-            /// The same for the amount that the payee passes on to the FXP; absent on the payer's side.
+            /// How the amount that the payee passes on to the FXP is settled; absent on the payer's side.
             further as "passedOnAtOnce": Option<Settled>,
-        } = "conversion {id} COMMITTED{settled}";
+        } = "FX transfer {id} COMMITTED{settled}";
         /// An FX transfer was aborted, alone or with its transfer.
         73 ConversionAborted {
             id as "commitRequestId": ConversionId,
@@ -280,9 +280,9 @@ events! {
             cause: Cause,
             /// The FXP's PUT that caused the abort.
             answer: Option<ConversionAnswer>,
-        } = "conversion {id} {kind} {cause}";
+        } = "FX transfer {id} {kind} {cause}";
         /// A bulk transfer was accepted, or rejected as a whole; its state shows which.
-        80 BulkReceived(bulk: Box<Bulk>) = "bulk {bulk}";
+        80 BulkReceived(bulk: Box<Bulk>) = "bulk transfer {bulk}";
         /// The next item of a bulk transfer was decided. The event of its transfer precedes this event in the record,
         /// unless the id was already used.
         81 BulkItemDecided {
@@ -291,9 +291,9 @@ events! {
             place as "item": u32,
             /// The reason why the item was not reserved; absent if it was reserved.
             refused: Option<Cause>,
-        } = "item {place} of bulk {id} decided, refused: {refused}";
+        } = "item {place} of bulk transfer {id} decided, refused: {refused}";
         /// All items of a bulk transfer are decided, and the request with the reserved items was sent to the payee.
-        82 BulkAccepted { id as "bulkTransferId": BulkId } = "bulk {id} ACCEPTED";
+        82 BulkAccepted { id as "bulkTransferId": BulkId } = "bulk transfer {id} ACCEPTED";
         /// The payee's PUT was accepted. Its results take effect through further records.
         83 BulkAnswered {
             id as "bulkTransferId": BulkId,
@@ -303,14 +303,14 @@ events! {
             results: BTreeMap<u32, ItemResult>,
             /// Number of ignored results: their transfers are not in the bulk transfer, or not open.
             ignored: u32,
-        } = "bulk {id} answered: {results}; ignored: {ignored}";
+        } = "bulk transfer {id} answered: {results}; ignored: {ignored}";
         /// Nothing of a bulk transfer is left to decide. It is COMPLETED if an item was committed, otherwise REJECTED.
         84 BulkEnded {
             id as "bulkTransferId": BulkId,
             /// The payee's reason for rejecting the bulk transfer as a whole.
             cause: Option<Cause>,
-        } = "bulk {id} ended, refused: {cause}";
-        /// A DFSP of another scheme is reached through a proxy, whose accounts carry the DFSP's payments.
+        } = "bulk transfer {id} ended, refused: {cause}";
+        /// A DFSP of another scheme is reached through a proxy. The proxy's accounts carry the DFSP's payments.
         87 ProxiedAdded { participant: ParticipantId, proxy: ParticipantId }
             = "participant {participant} behind proxy {proxy}";
         /// A DFSP is no longer reached through its proxy.
@@ -322,7 +322,7 @@ events! {
         93 OperatorSet {
             name as "operator": Box<str>,
             roles: Roles,
-            /// The DFSP to which the operator belongs.
+            /// The DFSP that the operator belongs to.
             participant: Option<ParticipantId>,
             is_active: bool,
         } = "operator {name}: {roles}, active: {is_active}";
@@ -353,8 +353,7 @@ events! {
         /// A change set was approved and is applied from now on.
         101 ChangeSetApproved {
             id as "approvalId": u64,
-            /// The operator who approved it; the fields below state how the operator was authenticated, and from which
-            /// address.
+            /// The operator who approved it, followed by the authentication and the address.
             operator: Box<str>,
             known_by as "knownBy": Box<str>,
             address: Option<Box<str>>,

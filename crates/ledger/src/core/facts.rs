@@ -49,7 +49,7 @@ pub enum Archived {
 }
 
 impl Facts<'static> {
-    /// Facts at an instant on which all clocks agree, with an archive that was not queried.
+    /// Facts at an instant, without a difference between clocks and without an answer of the archive.
     pub fn at(instant: Timestamp) -> Self {
         static UNKNOWN: Archived = Archived::Unknown;
         Facts::new(instant.into(), &UNKNOWN)

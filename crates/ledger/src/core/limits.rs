@@ -107,8 +107,8 @@ impl Limits {
     const fn related(self) -> Self {
         // A tick ends more transfers than any other command; every other command ends at most one.
         assert!(self.expiries_per_tick * CALLBACKS_PER_TRANSFER_MAX <= CALLBACKS_PER_RECORD_MAX);
-        // While FX transfers are live, a tick ends equally many transfers by their own deadlines and by those of FX
-        // transfers.
+        // While FX transfers are live, a tick ends up to this many transfers by their own deadlines, and as many by the
+        // deadlines of their FX transfers.
         assert!(
             2 * self.converted_expiries_per_tick() * CALLBACKS_PER_CONVERTED_MAX <= CALLBACKS_PER_RECORD_MAX
         );

@@ -27,12 +27,12 @@ impl Ledger {
         self.totals
     }
 
-    /// The record up to which retention has removed finished transfers; 0 if it has removed none.
+    /// The last record whose finished transfers retention has removed; 0 if it has removed none.
     pub const fn removed_to(&self) -> u64 {
         self.removed_to
     }
 
-    /// The last record up to `to_seq` that ends a division of the archive which was not removed.
+    /// The last record up to `to_seq` that ends an existing division of the archive.
     pub fn division_up_to(&self, to_seq: u64) -> Option<u64> {
         self.divisions.iter().rev().find(|end| **end <= to_seq).copied()
     }

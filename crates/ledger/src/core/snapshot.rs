@@ -175,7 +175,7 @@ impl Ledger {
             && self.models.iter().enumerate().all(|(at, item)| item.id as usize == at + 1)
             && self.fee_rules.iter().enumerate().all(|(at, item)| item.id as usize == at + 1);
         if !are_numbered {
-            return Err(DecodeError("it numbers its items with gaps"));
+            return Err(DecodeError("its items are not numbered without gaps"));
         }
         if !self.windows.are_sound() || !are_numbered_from_1(&self.settlements) {
             return Err(DecodeError("its settlement windows contradict each other"));
@@ -207,7 +207,7 @@ impl Ledger {
             && self.windows.refer_to(account)
             && self.carried.keys().copied().all(account)
             && self.settlements.iter().all(|item| item.refers_to(account, self.models.len(), &self.windows));
-        if are_known { Ok(()) } else { Err(DecodeError("it refers to something that it does not contain")) }
+        if are_known { Ok(()) } else { Err(DecodeError("it refers to an object that it does not contain")) }
     }
 }
 

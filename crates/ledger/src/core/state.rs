@@ -80,7 +80,7 @@ pub struct Ledger {
     pub(crate) approvals: Approvals,
     pub(crate) trail: Trail,
     pub(crate) totals: Totals,
-    /// The record up to which retention has removed finished transfers.
+    /// The last record whose finished transfers retention has removed.
     pub(crate) removed_to: u64,
     /// The records after `removed_to` that end divisions of the archive, in order.
     pub(crate) divisions: Vec<u64>,

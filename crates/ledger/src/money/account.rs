@@ -41,7 +41,7 @@ pub struct Account {
     pub participant: ParticipantId,
     /// Currency of the balance.
     pub currency: Currency,
-    /// The account's type, which gives the balance its meaning.
+    /// The account's type, which defines the meaning of the balance.
     pub kind: LedgerAccountTypeId,
     /// Whether new prepares may use the account. It does not affect the completion of a transfer.
     pub is_active: bool,

@@ -222,7 +222,7 @@ pub struct NewItems(Vec<(TransferId, AskedItem)>);
 /// A mistake in the items of a new bulk transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ItemsFault {
-    /// There are no items, or more than [`BULK_ITEMS_MAX`].
+    /// The number of items is not between 1 and [`BULK_ITEMS_MAX`].
     Number,
     /// This transfer occurs twice.
     Twice(TransferId),

@@ -90,9 +90,9 @@ pub enum FundsAction {
 pub struct NewFeeRule {
     /// The terms of the rule.
     pub terms: FeeTerms<FspId>,
-    /// First instant at which the rule applies; not before now. If absent, the rule applies from now on.
+    /// Start of the rule, not before now. If absent, the rule applies from now on.
     pub from: Option<Timestamp>,
-    /// First instant at which the rule no longer applies.
+    /// End of the rule: it no longer applies from this instant on.
     pub until: Option<Timestamp>,
 }
 

@@ -242,7 +242,7 @@ impl Stored for ConversionState {
                 cause: Stored::decode(decoder)?,
                 at: decoder.timestamp()?,
             },
-            _ => return Err(DecodeError("unknown state of conversion")),
+            _ => return Err(DecodeError("unknown state of FX transfer")),
         })
     }
 }

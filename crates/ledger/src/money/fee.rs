@@ -56,7 +56,7 @@ pub struct FeeTerms<P> {
     pub amount_max: Option<Amount>,
     /// Share of the amount, in parts of [`RATE_WHOLE`].
     pub rate: u32,
-    /// Number of decimals to which the share is rounded, half up.
+    /// Number of decimals of the share after rounding, half up.
     pub decimals: u8,
     /// Fixed amount, added to the share.
     pub fixed: Amount,
@@ -64,16 +64,16 @@ pub struct FeeTerms<P> {
     pub paid_by: FeePayer,
 }
 
-/// A fee rule and the period in which it applies. A rule never changes, except for its end.
+/// A fee rule and the period of its validity. A rule never changes, except for its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FeeRule {
     /// Identifier, from 1.
     pub id: u32,
     /// The terms; DFSPs are sorted.
     pub terms: FeeTerms<ParticipantId>,
-    /// The first commit time to which the rule applies.
+    /// The start of the rule: it applies to commits from this instant on.
     pub from: Timestamp,
-    /// The first commit time to which the rule no longer applies.
+    /// The end of the rule: it no longer applies to commits from this instant on.
     pub until: Option<Timestamp>,
     /// Time of creation.
     pub created_at: Timestamp,

@@ -88,7 +88,7 @@ pub struct ChargedFee {
     pub rule: u32,
     /// The account that owes the fee.
     pub payer: AccountId,
-    /// The account to which the fee is owed.
+    /// The account that the fee is owed to.
     pub payee: AccountId,
     /// The amount of the fee.
     pub amount: Amount,

@@ -154,7 +154,7 @@ impl TransferTable {
 
     /// The reserved transfers, oldest prepare first.
     pub(crate) fn reserved_by_age(&self) -> impl ExactSizeIterator<Item = &Transfer> {
-        // They are already nearly in this order in memory, and the keys are copied first, so sorting costs little.
+        // Transfers are already nearly in this order in memory, and the keys are copied first, so sorting costs little.
         let mut reserved = Vec::with_capacity(self.reserved_len());
         reserved.extend(self.in_memory_order().map(|(_, transfer)| (transfer.prepare_seq, transfer)));
         reserved.sort_unstable_by_key(|(seq, _)| *seq);

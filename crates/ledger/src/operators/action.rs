@@ -81,7 +81,7 @@ actions! {
     IamUser = 23 "iam.user" Iam Usually;
     /// One person may make the policy stricter. A more lenient policy needs two persons.
     ApprovalPolicy = 24 "approval.policy" Iam Never;
-    /// A key with which a participant signs.
+    /// A public key that a participant signs messages with.
     SignatureKeyAdd = 40 "jws.add" Operations Usually;
     SignatureKeyRevoke = 41 "jws.revoke" Operations Never;
     /// Blocked certificates, keys and participants.

@@ -128,7 +128,7 @@ shown_enum! {
         /// Ends an interchange fee rule.
         22 EndFeeRule {
             name: Box<str>,
-            /// The first instant at which the rule no longer applies. If absent, the rule ends now.
+            /// The end of the rule: it no longer applies from this instant on. If absent, the rule ends now.
             until: Option<Timestamp>,
         };
         /// `POST /ledgerAccountTypes`.

@@ -33,7 +33,7 @@ pub struct Progress {
     pub operator: Box<str>,
     /// How that operator was authenticated.
     pub known_by: Box<str>,
-    /// The address from which it was approved.
+    /// The approver's address.
     pub address: Option<Box<str>>,
     /// The approver's comment.
     pub comment: Option<Box<str>>,

@@ -15,7 +15,7 @@ pub struct NewOperator {
     pub name: Box<str>,
     /// The operator's roles.
     pub roles: Roles,
-    /// The DFSP to which the operator belongs. This cannot change.
+    /// The DFSP that the operator belongs to. This cannot change.
     pub participant: Option<FspId>,
     /// Whether the operator may do anything.
     pub is_active: bool,
@@ -28,7 +28,7 @@ pub struct NewCredential {
     pub name: Box<str>,
     /// The secret that proves that a client is the operator.
     pub secret: Secret,
-    /// Time from which the credential is rejected.
+    /// The end of the credential's validity.
     pub expires_at: Timestamp,
 }
 

@@ -51,7 +51,7 @@ pub enum Role {
     IamAdmin,
     /// Reads everything, including the audit trail.
     Auditor,
-    /// A user at a DFSP, who reads the DFSP's own data.
+    /// A user at a DFSP, with read access to the DFSP's own data.
     DfspUser,
     /// A program at a DFSP, which reads the DFSP's own data.
     DfspMachine,
@@ -199,7 +199,7 @@ impl Show for Roles {
 pub enum Secret {
     /// SHA-256 of a token.
     Token([u8; 32]),
-    /// SHA-256 of a token with which a user sets a password and a second factor. It has no other use.
+    /// SHA-256 of a token that only permits a user to set a password and a second factor.
     Enrolment([u8; 32]),
 }
 
@@ -212,7 +212,7 @@ impl Secret {
         }
     }
 
-    /// The digest by which the secret is found.
+    /// The digest that identifies the secret.
     pub const fn digest(&self) -> &[u8; 32] {
         match self {
             Self::Token(digest) | Self::Enrolment(digest) => digest,
@@ -258,7 +258,7 @@ pub struct Credential {
     pub secret: Secret,
     /// Time of creation.
     pub created_at: Timestamp,
-    /// Time from which the credential is rejected.
+    /// The end of the credential's validity.
     pub expires_at: Timestamp,
 }
 
@@ -296,7 +296,7 @@ pub struct Operator {
     pub name: Box<str>,
     /// The operator's roles.
     pub roles: Roles,
-    /// The DFSP to which the operator belongs; `None` for an operator of the hub.
+    /// The DFSP that the operator belongs to; `None` for an operator of the hub.
     pub participant: Option<ParticipantId>,
     /// Whether the operator may do anything.
     pub is_active: bool,
@@ -454,7 +454,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn roles_are_told_by_name_and_bit() {
+    fn roles_are_found_by_name_and_bit() {
         for (index, role) in Role::ALL.into_iter().enumerate() {
             assert_eq!(Role::parse(role.name()), Some(role));
             assert_eq!(role as usize, index, "{role:?}");

@@ -43,7 +43,7 @@ impl ApprovalPolicy {
         self.waived.get(&currency).is_some_and(|most| amount <= *most)
     }
 
-    /// Whether this policy requires a second person for every change for which the other policy does.
+    /// Whether this policy requires a second person for every change that needs one by the other policy.
     pub fn is_as_strict_as(&self, other: &Self) -> bool {
         let keeps = |(currency, most): (&Currency, &Amount)| {
             other.waived.get(currency).is_some_and(|known| most <= known)

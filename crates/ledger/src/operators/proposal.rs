@@ -57,7 +57,7 @@ pub struct Proposal {
     pub maker: Box<str>,
     /// Time of the proposal.
     pub created_at: Timestamp,
-    /// Time from which the proposal can no longer be approved.
+    /// The end of the time for approval.
     pub expires_at: Timestamp,
     /// The end of the proposal, if it has ended.
     pub end: Option<ProposalEnd>,

@@ -17,7 +17,7 @@ use crate::settlement::model::{Delay, Granularity, Interchange};
 /// The reason why an operator's command was rejected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AdminRefusal {
-    /// There is no such participant.
+    /// The participant is unknown.
     ParticipantUnknown { name: FspId },
     /// A participant's name does not have 2 to 30 characters.
     ParticipantName,
@@ -69,7 +69,7 @@ pub enum AdminRefusal {
     BlockOfHub,
     /// The maximum number of blocks is reached.
     BlocksFull,
-    /// There is no such block.
+    /// The block is not set.
     BlockUnknown,
     /// Only a proxy can represent other DFSPs.
     NotAProxy { name: FspId },
@@ -97,7 +97,7 @@ pub enum AdminRefusal {
     LimitMissing { name: FspId, currency: Currency },
     /// A net debit cap is negative, or an alarm threshold is not 0 to 100 %.
     LimitOrAlarmInvalid,
-    /// There is no such ledger account type.
+    /// The ledger account type is unknown.
     AccountTypeUnknown,
     /// The participant named for a hub account is unknown.
     HubAccountParticipantUnknown,
@@ -107,7 +107,7 @@ pub enum AdminRefusal {
     HubAccountForDfsp,
     /// The hub cannot have an account of this type.
     HubAccountTypeNotAllowed,
-    /// There is no such account.
+    /// The account is unknown.
     AccountUnknown,
     /// The account belongs to another participant.
     AccountOfAnother,
@@ -121,7 +121,7 @@ pub enum AdminRefusal {
     ModelCombination { delay: Delay, granularity: Granularity, interchange: Interchange },
     /// The type that the settlement model settles is unknown or inactive.
     LedgerTypeUnknown,
-    /// The type from which the settlement model takes cover is unknown or inactive.
+    /// The account type that provides the settlement model's cover is unknown or inactive.
     SettlementTypeUnknown,
     /// Accounts of the type are not settled.
     TypeNotSettled { kind: Box<str> },
@@ -137,7 +137,7 @@ pub enum AdminRefusal {
     ModelGovernsAlready { model: Box<str> },
     /// The maximum number of settlement models is reached.
     ModelsFull,
-    /// There is no such settlement model.
+    /// The settlement model is unknown.
     ModelUnknown { name: Box<str> },
     /// A ledger account type's name is not 2 to 30 word characters.
     AccountTypeName,
@@ -169,11 +169,11 @@ pub enum AdminRefusal {
     FundsFinal { state: FundsState },
     /// The withdrawal expired.
     WithdrawalExpired,
-    /// There is no such transfer.
+    /// The transfer is unknown.
     TransferUnknown,
     /// The transfer is not reserved, so it cannot be expired.
     TransferFinal { state: &'static str },
-    /// There is no such settlement window.
+    /// The settlement window is unknown.
     WindowUnknown { window: WindowId },
     /// The settlement window is already closed.
     WindowNotOpen { window: WindowId },
@@ -183,7 +183,7 @@ pub enum AdminRefusal {
     WindowsFull,
     /// The unsettled windows contain the maximum number of sums.
     WindowsUnsettled,
-    /// There is no such settlement model, or it is inactive.
+    /// The settlement model is unknown or inactive.
     SettlementModelUnknown { name: Box<str> },
     /// The model settles transfers individually.
     SettlementModelGross,
@@ -193,7 +193,7 @@ pub enum AdminRefusal {
     WindowsInapplicable { windows: Vec<WindowId> },
     /// The maximum number of settlements, or of accounts in them, is reached.
     SettlementsFull,
-    /// There is no such settlement.
+    /// The settlement is unknown.
     SettlementUnknown,
     /// The settlement can no longer be aborted.
     SettlementStateChange,
@@ -209,7 +209,7 @@ pub enum AdminRefusal {
     FeeRuleTime,
     /// The fee rule's name is taken.
     FeeRuleExists,
-    /// This fee rule does not exist.
+    /// The fee rule is unknown.
     FeeRuleUnknown,
     /// The maximum number of fee rules is reached.
     FeeRulesFull,
@@ -217,7 +217,7 @@ pub enum AdminRefusal {
     NothingParked,
     /// An operator's name is not 1 to 64 lower-case letters, digits and `. _ - @`.
     OperatorName,
-    /// There is no such operator.
+    /// The operator is unknown.
     OperatorUnknown { name: Box<str> },
     /// An operator of the hub cannot become an operator of a DFSP.
     OperatorFixed,
@@ -237,7 +237,7 @@ pub enum AdminRefusal {
     CredentialUnknown,
     /// This code of the second factor, or a later one, was already used.
     CodeUsed,
-    /// A change that needs a second person must have a reason on which that person can decide.
+    /// A change that needs a second person must have a sufficient reason, because that person decides by it.
     ProposalReason,
     /// The maximum number of pending proposals is reached, in total or for this operator.
     ProposalsFull,
@@ -245,7 +245,7 @@ pub enum AdminRefusal {
     ProposalLarge,
     /// Another pending proposal has the id of this movement of funds.
     ProposalPending { id: u64 },
-    /// There is no such proposal, or it ended long ago.
+    /// The proposal is unknown, or it ended long ago.
     ProposalUnknown,
     /// The proposal no longer waits for a decision.
     ProposalEnded { state: ProposalState },

@@ -1,4 +1,4 @@
-//! The audit trail: who changed what, from where and why. Each entry is chained to all earlier ones.
+//! The audit trail: the operator, object, address and reason of each change. Each entry is chained to all earlier ones.
 
 use alloc::boxed::Box;
 use alloc::string::{String, ToString};
@@ -25,7 +25,7 @@ pub struct Attribution {
     pub operator: Box<str>,
     /// How the operator was authenticated: `nothing`, `bootstrap`, `token 3`, `session`, `certificate`.
     pub known_by: Box<str>,
-    /// The address from which the request came.
+    /// The address that sent the request.
     pub address: Option<Box<str>>,
     /// The operator who proposed the change, if this is an approval.
     pub on_behalf_of: Option<Box<str>>,
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn an_end_stays_whole_and_a_digest_tells_texts_apart() {
+    fn an_end_stays_whole_and_a_digest_distinguishes_texts() {
         let named = clip_before(&"é".repeat(300), ", by change set 1");
         assert!(named.len() <= AUDIT_TEXT_BYTES_MAX && named.ends_with("é…, by change set 1"), "{named}");
         assert_eq!(clip_before("a cap", ", by change set 1"), "a cap, by change set 1");

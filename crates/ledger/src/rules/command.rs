@@ -141,7 +141,7 @@ impl Command {
         }
     }
 
-    /// The transfer on whose state the decision depends. If it is not in memory, it may be in the archive.
+    /// The transfer whose state influences the decision. If it is not in memory, it may be in the archive.
     pub fn transfer_id(&self) -> Option<TransferId> {
         match self {
             Self::Prepare(prepare) => Some(prepare.id),
@@ -208,7 +208,7 @@ impl Ledger {
         command.transfer_id().or_else(of_proposal).or_else(of_set)
     }
 
-    /// Whether a command has a movement of funds whose id may belong to a transfer that only the archive knows.
+    /// Whether a command has a movement of funds whose id may belong to an archived transfer.
     fn needs_archive_for_funds(&self, command: &Command) -> bool {
         if !matches!(command, Command::Admin(_) | Command::Act(_)) {
             return false;

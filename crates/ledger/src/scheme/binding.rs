@@ -36,7 +36,7 @@ pub enum BindingKind {
     SanDns,
     /// Common name, organisational unit or user id of the subject, together with the issuer.
     Subject,
-    /// The client id to which an OAuth 2.0 provider issued a token.
+    /// The client id that an OAuth 2.0 provider issues tokens to.
     OauthClient,
     /// A gateway, by its certificate, together with the gateway's name for the participant.
     Gateway,

@@ -29,7 +29,7 @@ pub struct NewSignatureKey {
     pub not_before: Option<Timestamp>,
     /// End of the validity of the key's certificate.
     pub not_after: Option<Timestamp>,
-    /// Time from which the participant signs with the key. If absent, from now on.
+    /// Time when the participant starts to sign with the key. If absent, now.
     pub starts_at: Option<Timestamp>,
     /// Hours during which earlier keys remain valid after this key has started.
     pub overlap_hours: u16,

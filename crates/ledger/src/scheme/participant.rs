@@ -64,7 +64,7 @@ pub struct AccountRef {
 /// A net debit cap: the highest position that a prepare may lead to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limit {
-    /// The currency to which it applies.
+    /// The currency of the positions that the cap limits.
     pub currency: Currency,
     /// The cap.
     pub value: Amount,

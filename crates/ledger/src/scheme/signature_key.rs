@@ -1,4 +1,4 @@
-//! Public keys with which participants sign their messages: the next, the current and the previous key.
+//! Public keys of participants for signatures of messages: the next, the current and the previous key.
 
 use alloc::borrow::Cow;
 use alloc::boxed::Box;
@@ -64,9 +64,9 @@ pub struct SignatureKey {
     pub added_at: Timestamp,
     /// Start of the validity of its certificate, if it was added with one. The key verifies nothing before that time.
     pub not_before: Option<Timestamp>,
-    /// Time from which the participant signs with it. The key also verifies messages before that time.
+    /// Time when the participant starts to sign with it. The key also verifies messages before that time.
     pub starts_at: Timestamp,
-    /// The first instant at which it no longer verifies messages.
+    /// The end of its validity: it no longer verifies messages from this instant on.
     pub ends_at: Option<Timestamp>,
 }
 
@@ -111,8 +111,7 @@ pub struct ParticipantKeys {
     pub keys: Vec<SignatureKey>,
     /// Revoked keys, in order of revocation.
     pub revoked: Vec<RevokedKey>,
-    /// Time from which the participant's keys in files are no longer valid. They precede the first key that was added
-    /// here.
+    /// The end of the validity of the participant's keys in files. They precede the first key that was added here.
     pub files_end_at: Option<Timestamp>,
 }
 
@@ -150,7 +149,7 @@ impl ParticipantKeys {
         self.revoked.iter().find(|revoked| revoked.sha256 == *sha256)
     }
 
-    /// The state of a key at an instant. Among the keys that have started, the one that started last is current.
+    /// The state of a key at an instant. The most recently started key is the current one.
     pub fn state_of(&self, key: &SignatureKey, now: Timestamp) -> SignatureKeyState {
         let has_started = |key: &SignatureKey| key.starts_at <= now;
         if key.has_ended(now) {

@@ -29,7 +29,7 @@ pub(crate) fn whole_units(amounts: &BTreeMap<AccountId, i128>, unit: i128) -> BT
     rounded
 }
 
-/// Adds remainders to those that are already carried. Each is below one unit of its currency.
+/// Adds remainders to the carried ones. Each remainder is below one unit of its currency.
 pub(crate) fn add(
     carried: &mut BTreeMap<AccountId, Amount>,
     more: impl Iterator<Item = (AccountId, Amount)>,

@@ -56,7 +56,7 @@ pub struct Settlement {
     pub id: SettlementId,
     /// Number of the settlement model.
     pub model: u32,
-    /// The state, which is that of the account with the least progress.
+    /// The state of the account with the least progress.
     pub state: SettlementState,
     /// Reason of the last change, from the operator or the hub.
     pub reason: Box<str>,
@@ -94,7 +94,7 @@ pub struct SettlementAccount {
     pub changed_at: Timestamp,
     /// The net debit cap after the liquidity check of this settlement, if an earlier version raised it.
     pub cap_raised_to: Option<Amount>,
-    /// The amount by which the liquidity check raised the net debit cap, unless an operator has set another cap since.
+    /// The increase of the net debit cap by the liquidity check, unless an operator has set another cap since.
     pub cap_raised_by: Option<Amount>,
     /// The deposit or withdrawal that moved the cover of the net amount.
     pub funds: Option<TransferId>,
@@ -307,7 +307,7 @@ impl Settlement {
         }
     }
 
-    /// Settles each content all of whose accounts are settled.
+    /// Settles each content if all its accounts are settled.
     fn settle_contents(&self, at: Timestamp, windows: &mut Windows) {
         let is_settled = |account: &&SettlementAccount| account.state == SettlementState::Settled;
         let settled: BTreeSet<_> =

@@ -130,7 +130,7 @@ impl fmt::Display for Sum {
 pub struct Pair {
     /// The account that owes.
     pub payer: AccountId,
-    /// The account to which the amount is owed.
+    /// The account that the amount is owed to.
     pub payee: AccountId,
     /// Total amount and number of the transfers.
     pub sum: Sum,

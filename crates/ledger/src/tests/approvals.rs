@@ -127,10 +127,10 @@ pub(super) fn waits(outcome: &Outcome) -> bool {
     matches!(outcome, Ok(AdminOutcome::Proposed(_)))
 }
 
-/// While there is one administrator, nobody else could approve. From the second one on, two administrators grant rights
+/// A single administrator needs no approval. From the second one on, two administrators grant rights
 /// and one revokes them; rights of administrators need two in both cases.
 #[test]
-fn administrators_need_each_other() {
+fn administrator_change_needs_another_administrator() {
     let mut ledger = capped();
     let first = Act {
         by: by("bootstrap"),
@@ -191,7 +191,7 @@ fn the_policy_and_its_waivers_decide() {
 }
 
 #[test]
-fn a_policy_is_as_strict_as_another_if_it_lets_no_more_through() {
+fn policy_comparison_checks_every_rule() {
     let usual = ApprovalPolicy::default();
     let with = |change: fn(&mut ApprovalPolicy)| {
         let mut changed = usual.clone();
@@ -226,7 +226,7 @@ fn a_policy_is_as_strict_as_another_if_it_lets_no_more_through() {
 
 /// Proposal and approval are one record each, with an entry. The entry of the effect names both operators.
 #[test]
-fn both_people_are_in_the_trail() {
+fn audit_trail_names_proposer_and_approver() {
     let mut ledger = capped();
     let (_, proposed) = act(&mut ledger, "amina", Deed::Change(deposit(21, 7)));
     assert_eq!(proposed.len(), 2, "{proposed:?}");
@@ -240,7 +240,7 @@ fn both_people_are_in_the_trail() {
             let Some(Event::OperatorActed(entry)) = events.last() else { panic!("{events:?} has no entry") };
             assert_eq!(entry.chain, entry.chain_after(&head, events));
             head = entry.chain;
-            let who = entry.by.on_behalf_of.as_deref().unwrap_or("nobody");
+            let who = entry.by.on_behalf_of.as_deref().unwrap_or("itself");
             format!("{} {} for {who}: {} → {}", entry.by.action, entry.by.operator, entry.object, entry.after)
         })
         .collect();
@@ -248,7 +248,7 @@ fn both_people_are_in_the_trail() {
     assert_eq!(
         told,
         [
-            format!("funds.in amina for nobody: approval 1: {what} → proposed: COMMITTED"),
+            format!("funds.in amina for itself: approval 1: {what} → proposed: COMMITTED"),
             format!("funds.in brian for amina: {what}, by approval 1 → COMMITTED"),
         ]
     );
@@ -264,7 +264,7 @@ fn both_people_are_in_the_trail() {
 }
 
 #[test]
-fn proposals_come_with_a_reason_and_are_bounded() {
+fn proposals_need_a_reason_and_are_limited() {
     let mut ledger = capped();
     for reason in [None, Some("  short    "), Some("nine char")] {
         let by = Attribution { reason: reason.map(Into::into), ..by("amina") };
@@ -298,7 +298,7 @@ fn proposals_come_with_a_reason_and_are_bounded() {
 }
 
 #[test]
-fn a_state_with_a_wrong_decision_is_found() {
+fn invalid_approval_state_is_reported_by_the_audit() {
     let mut ledger = capped();
     assert!(waits(&ask(&mut ledger, "amina", limit(9))));
     let end = Event::ProposalEnded {

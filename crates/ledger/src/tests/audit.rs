@@ -15,7 +15,7 @@ use crate::money::funds::FundsState;
 use crate::money::transfer::Transfer;
 
 #[test]
-fn a_sound_state_has_no_findings() {
+fn valid_state_has_no_findings() {
     let ledger = sound();
     assert_eq!(check(&ledger), Vec::<String>::new());
     assert_eq!(sums(&ledger), BTreeMap::from([(xts(), 0)]));
@@ -25,7 +25,7 @@ fn a_sound_state_has_no_findings() {
 type Case = (fn(&mut Ledger), &'static [&'static str]);
 
 #[test]
-fn each_damage_is_found() {
+fn every_damage_is_reported() {
     let cases: [Case; 11] = [
         (
             |ledger| ledger.accounts[0].balance = amount(501),
@@ -37,11 +37,11 @@ fn each_damage_is_found() {
         ),
         (
             |ledger| ledger.accounts[1].pending_credits = amount(8),
-            &["account 2 carries reservations that no transfer or conversion explains"],
+            &["account 2 carries reservations that match no transfer or FX transfer"],
         ),
         (
             |ledger| ledger.accounts[2].pending_credits = amount(1),
-            &["account 3 carries reservations that no transfer or conversion explains"],
+            &["account 3 carries reservations that match no transfer or FX transfer"],
         ),
         (|ledger| set_state(ledger, 11, FundsState::Aborted), &["deposit 11 is not committed"]),
         (
@@ -65,8 +65,8 @@ fn each_damage_is_found() {
             |ledger| ledger.transfers.finish(9, id(1), |_| {}),
             &[
                 "XTS: accounts and reservations sum to 7 ten-thousandths, not to zero",
-                "account 2 carries reservations that no transfer or conversion explains",
-                "account 4 carries reservations that no transfer or conversion explains",
+                "account 2 carries reservations that match no transfer or FX transfer",
+                "account 4 carries reservations that match no transfer or FX transfer",
                 "3 transfers were reserved, but 2 ended and 0 are in flight",
                 "transfer 1 is listed as finished but is reserved",
             ],

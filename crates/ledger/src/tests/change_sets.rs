@@ -34,7 +34,7 @@ fn step(ledger: &mut Ledger) -> (Outcome, Vec<Event>) {
 
 fn told(events: &[Event]) -> String {
     let Some(Event::OperatorActed(entry)) = events.last() else { panic!("{events:?} has no entry") };
-    let who = entry.by.on_behalf_of.as_deref().unwrap_or("nobody");
+    let who = entry.by.on_behalf_of.as_deref().unwrap_or("itself");
     let what = format!("{}: {} → {}", entry.object, entry.before, entry.after);
     let refused = entry.refused.as_ref().map_or(String::new(), |why| format!(" refused {why}"));
     format!("{} {} for {who}: {what}{refused}", entry.by.action, entry.by.operator)
@@ -69,11 +69,11 @@ fn every_record_of_a_set_names_it() {
     assert_eq!(
         told,
         [
-            "change.set amina for nobody: approval 1: change set \"ticket 7\", 3 changes: none → proposed: 1 \
+            "change.set amina for itself: approval 1: change set \"ticket 7\", 3 changes: none → proposed: 1 \
              participant.disable, 1 limit.raise, 1 funds.in"
                 .into(),
-            "as asked brian for nobody: approval 1: pending → applying: change set \"ticket 7\", 3 changes".into(),
-            "participant.disable chris for nobody: participant greenbank: active → inactive".into(),
+            "as asked brian for itself: approval 1: pending → applying: change set \"ticket 7\", 3 changes".into(),
+            "participant.disable chris for itself: participant greenbank: active → inactive".into(),
             format!("limit.raise brian for amina: {cap}, by change set 1, 1 of 3: 0.0005, alarm at 8 % → 0.0009, alarm at 8 %"),
             format!(
                 "funds.in brian for amina: deposit {} of greenbank, 0.0007 XTS, by change set 1, 2 of 3: none → COMMITTED",
@@ -109,7 +109,7 @@ fn every_record_of_a_set_names_it() {
 }
 
 #[test]
-fn a_refused_step_is_an_entry() {
+fn rejected_step_has_an_audit_entry() {
     let mut ledger = capped();
     let bind =
         |name| AdminCommand::AddBinding { name, kind: crate::BindingKind::SanDns, value: "a.example".into() };
@@ -126,7 +126,7 @@ fn a_refused_step_is_an_entry() {
 }
 
 #[test]
-fn sets_are_bounded_and_not_empty() {
+fn change_sets_are_limited_and_not_empty() {
     let mut ledger = capped();
     let many = |count: usize| (0..count as i64).map(|at| limit(6 + at)).collect::<Vec<_>>();
     for (changes, expected) in [
@@ -156,7 +156,7 @@ fn long_set(name: &str, changes: usize) -> AdminCommand {
 
 /// The sets of all operators together have up to 8 MiB, and ended sets release their space.
 #[test]
-fn the_sets_of_all_operators_share_a_bound() {
+fn change_sets_of_all_operators_share_a_limit() {
     let mut ledger = capped();
     let sets = |maker: usize| (0..CHANGE_SETS_OF_MAKER_MAX).map(move |number| (maker, number));
     let mut accepted = 0;
@@ -204,7 +204,7 @@ fn the_digest_is_over_the_changes_in_order() {
 /// A text about endpoints has the base URL of most of them, a limited number of other endpoints, and depends on every
 /// value.
 #[test]
-fn endpoints_are_told_by_their_base_and_each_one_elsewhere() {
+fn endpoint_change_text_has_the_base_url_and_exceptions() {
     let of = |base: &str, changed: &[(EndpointType, &str)]| -> String {
         let usual = EndpointType::usual_paths().map(|(kind, path)| (kind, format!("{base}{path}")));
         let value = |(kind, value): (EndpointType, String)| {

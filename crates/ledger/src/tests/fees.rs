@@ -60,7 +60,7 @@ fn create(ledger: &mut Ledger, rule: NewFeeRule) -> Result<AdminOutcome, AdminRe
 }
 
 #[test]
-fn rules_are_bounded_by_those_that_have_not_ended_and_by_all() {
+fn fee_rules_are_limited_in_total_and_while_active() {
     let mut ledger = sound();
     for number in 0..Limits::SHIPPED.fee_rules_live {
         assert_eq!(
@@ -84,7 +84,7 @@ fn rules_are_bounded_by_those_that_have_not_ended_and_by_all() {
 }
 
 #[test]
-fn a_rule_names_so_many_dfsps_and_no_more() {
+fn fee_rule_with_too_many_dfsps_is_rejected() {
     let greenbank = FspId::parse("greenbank").unwrap_or_else(|| unreachable!("a literal name"));
     for (count, is_taken) in [(FEE_RULE_PARTIES_MAX, true), (FEE_RULE_PARTIES_MAX + 1, false)] {
         for is_payer in [true, false] {
@@ -99,7 +99,7 @@ fn a_rule_names_so_many_dfsps_and_no_more() {
 
 /// The fees of two rules must fit together. A fee that does not is recorded as not charged, and the commit stays.
 #[test]
-fn a_fee_that_a_balance_cannot_hold_is_not_charged() {
+fn fee_that_would_overflow_a_balance_is_not_charged() {
     let max = Amount::MAX.units();
     for (payer, payee, charged) in [
         (max - 12, 12 - max, &[5, 7][..]),
@@ -132,18 +132,18 @@ fn a_fee_that_a_balance_cannot_hold_is_not_charged() {
 }
 
 #[test]
-fn a_snapshot_whose_rules_contradict_it_is_refused() {
+fn snapshot_with_inconsistent_fee_rules_is_rejected() {
     type Damage = fn(&mut Ledger);
     let cases: [(Damage, Option<&str>); 4] = [
         (|_| {}, None),
-        (|ledger| ledger.fee_rules[0].id = 2, Some("it numbers its items with gaps")),
+        (|ledger| ledger.fee_rules[0].id = 2, Some("its items are not numbered without gaps")),
         (
             |ledger| ledger.fee_rules[0].terms.payers.push(participant(9)),
-            Some("it refers to something that it does not contain"),
+            Some("it refers to an object that it does not contain"),
         ),
         (
             |ledger| ledger.fee_rules[0].terms.payees.push(participant(9)),
-            Some("it refers to something that it does not contain"),
+            Some("it refers to an object that it does not contain"),
         ),
     ];
     for (index, (damage, expected)) in cases.into_iter().enumerate() {

@@ -43,7 +43,7 @@ fn create(name: &str) -> AdminCommand {
     AdminCommand::CreateParticipant { name, currency: xts(), is_proxy: false }
 }
 
-/// A hub to which participants can be added.
+/// A hub that can accept more participants.
 fn hub() -> Ledger {
     let mut ledger = sound();
     let kind: Box<str> = "HUB_MULTILATERAL_SETTLEMENT".into();
@@ -114,11 +114,11 @@ fn ledger_account_types_are_at_most_two_hundred() {
 }
 
 #[test]
-fn a_withdrawal_beyond_the_cover_is_kept_and_says_why() {
+fn withdrawal_above_the_cover_is_recorded_with_its_reason() {
     let mut ledger = sound();
     for (number, units, state, reason) in [
         (30, 461, FundsState::Aborted, "Aborted due to insufficient funds"),
-        (31, 1, FundsState::Reserved, "as told by the bank"),
+        (31, 1, FundsState::Reserved, "as the bank reported"),
     ] {
         let withdrawal = FundsPrepare {
             direction: FundsDirection::Out,
@@ -128,7 +128,7 @@ fn a_withdrawal_beyond_the_cover_is_kept_and_says_why() {
             amount: amount(units),
             currency: xts(),
             external_reference: "".into(),
-            reason: "as told by the bank".into(),
+            reason: "as the bank reported".into(),
             extensions: None,
             fingerprint: [number; 16],
         };
@@ -143,7 +143,7 @@ fn a_withdrawal_beyond_the_cover_is_kept_and_says_why() {
 
 /// First transfers, then withdrawals, together at most as many as a tick may end.
 #[test]
-fn a_tick_ends_so_many_and_no_more() {
+fn expirations_per_tick_are_limited() {
     for (transfers, withdrawals) in [(3, 2), (60, 10), (70, 10), (0, 70)] {
         let mut ledger = sound();
         for number in 0..transfers {
@@ -172,7 +172,7 @@ fn a_tick_ends_so_many_and_no_more() {
 
 #[test]
 #[should_panic(expected = "account 1 leaves the range of amounts")]
-fn a_posting_out_of_range_is_a_fault_of_the_program() {
+fn posting_out_of_range_panics() {
     let mut ledger = sound();
     let posted = Event::Posted { debit: account(1), credit: account(3), amount: Amount::MAX };
     ledger.evolve(9, Timestamp::from_ms(9), [posted], &[]);

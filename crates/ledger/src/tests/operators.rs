@@ -78,7 +78,7 @@ fn secrets(ledger: &Ledger, name: &str) -> String {
 pub(super) const DONE: Result<AdminOutcome, AdminRefusal> = Ok(AdminOutcome::Done);
 
 #[test]
-fn operators_are_what_they_may_be() {
+fn operator_changes_are_validated() {
     let mut ledger = sound();
     assert_eq!(ask(&mut ledger, service("deploy", &[Role::Operations])), DONE);
     assert_eq!(ask(&mut ledger, service("deploy", &[Role::Operations])), Ok(AdminOutcome::AlreadyDone));
@@ -100,7 +100,7 @@ fn operators_are_what_they_may_be() {
 }
 
 #[test]
-fn a_dfsps_operators_are_of_that_dfsp_and_nobody_elses() {
+fn dfsp_operators_belong_to_exactly_one_dfsp() {
     let mut ledger = sound();
     let own = FspId::parse(ledger.participants()[1].name.as_str());
     let of = |roles: &[Role], participant| {
@@ -140,7 +140,7 @@ fn tokens_are_found_by_their_digest_until_they_are_removed() {
 }
 
 #[test]
-fn credentials_are_bounded_and_expired_tokens_make_room() {
+fn credentials_are_limited_and_expired_tokens_are_replaced() {
     let mut ledger = sound();
     assert_eq!(ask(&mut ledger, service("deploy", &[])), DONE);
     assert_eq!(ask(&mut ledger, token("deploy", 0, 20)), DONE);

@@ -37,7 +37,7 @@ fn the_next_deadline_is_the_earliest_of_transfers_and_withdrawals() {
 }
 
 #[test]
-fn totals_and_lengths_count_what_happened() {
+fn totals_and_lengths_match_the_events() {
     let mut ledger = sound();
     let expected = Totals { reserved: 3, committed: 1, aborted: 1, ..Totals::default() };
     assert_eq!(ledger.totals(), expected);
@@ -127,7 +127,7 @@ fn account_types_have_names_and_an_unknown_one_has_none() {
 }
 
 #[test]
-fn a_currency_is_governed_by_its_own_active_models_or_else_by_the_default_ones() {
+fn currency_uses_its_own_active_models_or_the_default_ones() {
     let tzs = Currency::parse("TZS").unwrap_or(xts());
     // Number, currency, settled type, active; the default is number 1.
     let models = [
@@ -244,7 +244,7 @@ fn callbacks_go_to_the_endpoint_of_their_kind_by_their_method() {
 }
 
 #[test]
-fn urls_are_told_from_addresses_and_topics() {
+fn endpoint_types_of_urls_differ_from_addresses_and_topics() {
     let others: Vec<_> = EndpointType::all().filter(|kind| !kind.is_url()).map(EndpointType::name).collect();
     let expected = [
         "NET_DEBIT_CAP_THRESHOLD_BREACH_EMAIL",
@@ -257,11 +257,14 @@ fn urls_are_told_from_addresses_and_topics() {
 }
 
 #[test]
-fn what_people_read() {
+fn texts_for_users() {
     let shown: [(String, &str); 3] = [
         (ResourceId::Text("not-an-id".into()).to_string(), "not-an-id"),
         (ResourceId::Id(id(1)).to_string(), "01010101-0101-4101-8101-010101010101"),
-        (DecodeError("it ends too early").to_string(), "stored data cannot be read: it ends too early"),
+        (
+            DecodeError("the data ends too early").to_string(),
+            "stored data cannot be read: the data ends too early",
+        ),
     ];
     for (text, expected) in shown {
         assert_eq!(text, expected);
@@ -274,7 +277,7 @@ fn what_people_read() {
 
 /// Stored bytes of a damaged disk or of a newer version. Each returns an error with the reason, never a panic.
 #[test]
-fn what_cannot_be_read_says_why() {
+fn unreadable_bytes_return_the_reason() {
     let read = |bytes: &[u8]| Record::decode(bytes).map(|_| ()).map_err(|error| error.0);
     // A record of format 2 by an operator with one event; its tag and fields follow.
     let event = |tag: u8, fields: &[u8]| {
@@ -296,7 +299,7 @@ fn what_cannot_be_read_says_why() {
         (event(11, &[0, 0, 0, 0, 1]), "participant 0"),
         (event(11, &[1, 0, 0, 0, 2]), "a flag is neither 0 nor 1"),
         (event(13, &[0, 0, 0, 0]), "account 0"),
-        (event(13, &[1, 0, 0]), "it ends too early"),
+        (event(13, &[1, 0, 0]), "the data ends too early"),
         (event(16, &[1, 0, 0, 0, 63]), "unknown endpoint type"),
         (callback(&[0, 0, 0, 0]), "participant 0"),
         (callback(&[1, 0, 0, 0, 4]), "unknown kind of resource"),
@@ -360,7 +363,11 @@ fn a_removal_frees_ids_in_every_fold() {
         decision.events
     };
     assert_eq!(decide(&live, 0), []);
-    assert_eq!(decide(&live, 100), [Event::FinishedRemoved { to_seq: 8 }], "what is to come is not removed");
+    assert_eq!(
+        decide(&live, 100),
+        [Event::FinishedRemoved { to_seq: 8 }],
+        "transfers that finish later are not removed"
+    );
     (live.divisions, late.divisions) = ([4, 7, 12].into(), [4, 7, 12].into());
     assert_eq!([3, 4, 11, 12].map(|seq| live.division_up_to(seq)), [None, Some(4), Some(7), Some(12)]);
     let again = crate::Transfer { prepare_seq: 10, ..transfer(2, 33) };
@@ -370,9 +377,13 @@ fn a_removal_frees_ids_in_every_fold() {
         assert_eq!((ledger.removed_to(), decide(ledger, 7)), (7, Vec::new()));
         ledger.evolve(10, Timestamp::from_ms(10), [Event::TransferPrepared(again.clone())], &[]);
         assert_eq!(ledger.transfer(id(2)).map(|found| found.amount), Some(amount(33)));
-        assert!(ledger.transfer(id(1)).is_some(), "what is reserved stays");
+        assert!(ledger.transfer(id(1)).is_some(), "a reserved transfer stays");
     }
-    assert_eq!((live.transfer(id(3)), late.finished_len()), (None, 1), "what finished later stays");
+    assert_eq!(
+        (live.transfer(id(3)), late.finished_len()),
+        (None, 1),
+        "a transfer that finished later stays"
+    );
     late.drain_finished(8).for_each(drop);
     let bytes = |ledger: &Ledger| {
         let mut bytes = Vec::new();

@@ -103,15 +103,15 @@ fn settling() -> Ledger {
 pub(super) type Damage = fn(&mut Ledger);
 
 #[test]
-fn each_damage_is_found() {
-    let content = "content 1 of window 1 is not what its accounts paid each other";
-    let nets = "the nets of settlement 1 are not those of its windows";
+fn every_damage_is_reported() {
+    let content = "content 1 of window 1 does not match the sums between its accounts";
+    let nets = "the nets of settlement 1 differ from the nets of its windows";
     let cases: [(Damage, &[&str]); 6] = [
         (|_| {}, &[]),
         (
             |ledger| ledger.windows.add(account(2), account(4), amount(1)),
             &[
-                "2 transfers and 0 legs of conversions were committed with 0 fees, and 0 of them settled at once, but \
+                "2 transfers and 0 legs of FX transfers were committed with 0 fees, and 0 of them settled immediately, but \
                  3 are in settlement windows",
             ],
         ),
@@ -131,7 +131,7 @@ fn each_damage_is_found() {
 }
 
 #[test]
-fn a_snapshot_that_contradicts_itself_is_refused() {
+fn inconsistent_snapshot_is_rejected() {
     let said_of = |ledger: &Ledger| {
         let mut bytes = Vec::new();
         ledger.encode_snapshot(&mut bytes);
@@ -139,7 +139,7 @@ fn a_snapshot_that_contradicts_itself_is_refused() {
     };
     assert_eq!(said_of(&settling()), None);
     let unsound = "its settlement windows contradict each other";
-    let stranger = "it refers to something that it does not contain";
+    let stranger = "it refers to an object that it does not contain";
     let cases: [(Damage, &str); 17] = [
         (|ledger| ledger.windows.all.clear(), unsound),
         (|ledger| ledger.windows.all.truncate(1), unsound),
@@ -331,7 +331,7 @@ fn the_movements_of_one_call_add_up_on_the_hubs_account() {
 
 /// A commit whose amount the parties' cover cannot hold is left to the open window.
 #[test]
-fn a_commit_that_cover_cannot_hold_is_not_settled_at_once() {
+fn commit_that_would_overflow_the_cover_is_not_settled_at_once() {
     let max = Amount::MAX.units();
     for (payer, payee, is_at_once) in [(max - 7, 7 - max, true), (max - 6, 0, false), (0, 6 - max, false)] {
         let mut ledger = hub();
@@ -350,7 +350,7 @@ fn a_commit_that_cover_cannot_hold_is_not_settled_at_once() {
 
 /// A transfer records the window of its commit, or none if its commit settles it.
 #[test]
-fn a_commit_notes_its_window() {
+fn commit_records_its_window() {
     let mut ledger = hub();
     assert!(close(&mut ledger, 1).is_ok());
     let at_once = Settled::AtOnce { payer: account(3), payee: account(3) };
@@ -370,7 +370,7 @@ fn a_commit_notes_its_window() {
 
 /// The present reason changes. The reasons of the close and of the creation stay, also in snapshots.
 #[test]
-fn the_first_reasons_stay() {
+fn reasons_of_close_and_creation_are_retained() {
     use SettlementState as S;
     let mut ledger = hub();
     assert!(close(&mut ledger, 1).is_ok() && settle(&mut ledger, &[1]).is_ok());
@@ -422,7 +422,7 @@ fn a_window_closes_with_all_its_contents() {
 }
 
 #[test]
-fn a_place_is_found_by_window_and_content() {
+fn settlement_content_is_found_by_window_and_content_id() {
     let ledger = settling();
     let place = |window, content| ContentRef { window: WindowId(window), content: ContentId(content) };
     let is_there = |place| ledger.windows.content(place).is_some();
@@ -432,7 +432,7 @@ fn a_place_is_found_by_window_and_content() {
 
 /// Earlier versions allowed a model that covers positions with accounts without deposits.
 #[test]
-fn a_model_that_replaces_a_wrong_one_brings_accounts_of_cover() {
+fn corrected_model_creates_the_missing_cover_accounts() {
     let mut ledger = hub();
     let mut wrong = ledger.models()[0].clone();
     wrong.settlement_account_type = LedgerAccountTypeId::INTERCHANGE_FEE_SETTLEMENT;
@@ -519,7 +519,7 @@ fn settlements_of_a_snapshot_of_version_2_are_read() {
     assert_eq!((item.funds, item.carried_in, item.carried_over), (None, Amount::ZERO, Amount::ZERO));
     let mut again = Vec::new();
     read.encode_snapshot(&mut again);
-    assert!(again == bytes, "the rest is as it was");
+    assert!(again == bytes, "the rest is unchanged");
     // A settlement of version 3 cannot be read as one of version 2.
     let mut mixed = bytes.clone();
     mixed[place.start + 1] = 2;

@@ -19,7 +19,7 @@ const STRANGER: u32 = 4;
 const NO_ACCOUNT: u32 = 5;
 
 /// Writes and reads a state. Returns the reader's error.
-fn said_of(ledger: &Ledger) -> Option<&'static str> {
+fn error_of(ledger: &Ledger) -> Option<&'static str> {
     let mut bytes = Vec::new();
     ledger.encode_snapshot(&mut bytes);
     Ledger::decode_snapshot(&bytes, LedgerConfig::default()).err().map(|error| error.0)
@@ -49,14 +49,14 @@ fn with_models(numbers: [u32; 2]) -> Ledger {
 }
 
 #[test]
-fn a_sound_state_is_read() {
-    assert_eq!((said_of(&sound()), said_of(&with_models([1, 2]))), (None, None));
+fn valid_snapshot_is_read() {
+    assert_eq!((error_of(&sound()), said_of(&with_models([1, 2]))), (None, None));
 }
 
 #[test]
 fn items_are_numbered_without_gaps() {
-    let gaps = Some("it numbers its items with gaps");
-    assert_eq!(said_of(&with_models([2, 1])), gaps);
+    let gaps = Some("its items are not numbered without gaps");
+    assert_eq!(error_of(&with_models([2, 1])), gaps);
     let cases: [fn(&mut Ledger); 3] = [
         |ledger| ledger.participants.swap(1, 2),
         |ledger| ledger.accounts.swap(1, 2),
@@ -65,7 +65,7 @@ fn items_are_numbered_without_gaps() {
     for (at, damage) in cases.into_iter().enumerate() {
         let mut ledger = sound();
         damage(&mut ledger);
-        assert_eq!(said_of(&ledger), gaps, "case {at}");
+        assert_eq!(error_of(&ledger), gaps, "case {at}");
     }
 }
 
@@ -80,8 +80,8 @@ fn add(ledger: &mut Ledger, change: fn(&mut Transfer), state: TransferState) {
 }
 
 #[test]
-fn what_is_referred_to_exists() {
-    let nothing = Some("it refers to something that it does not contain");
+fn snapshot_with_an_unknown_reference_is_rejected() {
+    let nothing = Some("it refers to an object that it does not contain");
     let cases: [fn(&mut Ledger); 5] = [
         |ledger| ledger.accounts[1].participant = participant(STRANGER),
         |ledger| ledger.participants[1].accounts[0].id = account(NO_ACCOUNT),
@@ -92,7 +92,7 @@ fn what_is_referred_to_exists() {
     for (at, damage) in cases.into_iter().enumerate() {
         let mut ledger = sound();
         damage(&mut ledger);
-        assert_eq!(said_of(&ledger), nothing, "case {at}");
+        assert_eq!(error_of(&ledger), nothing, "case {at}");
     }
     let of_transfers: [fn(&mut Transfer); 4] = [
         |transfer| transfer.payer = Some(participant(STRANGER)),
@@ -106,30 +106,30 @@ fn what_is_referred_to_exists() {
         for state in [TransferState::Reserved, aborted()] {
             let mut ledger = sound();
             add(&mut ledger, change, state);
-            assert_eq!(said_of(&ledger), nothing, "case {at}");
+            assert_eq!(error_of(&ledger), nothing, "case {at}");
         }
     }
 }
 
 #[test]
-fn who_reserves_has_both_accounts() {
-    let nothing = Some("it refers to something that it does not contain");
+fn reserved_transfer_without_accounts_is_rejected() {
+    let nothing = Some("it refers to an object that it does not contain");
     let cases: [fn(&mut Transfer); 2] =
         [|transfer| transfer.payer_account = None, |transfer| transfer.payee_account = None];
     for (at, change) in cases.into_iter().enumerate() {
         let mut ledger = sound();
         add(&mut ledger, change, TransferState::Reserved);
-        assert_eq!(said_of(&ledger), nothing, "case {at}");
+        assert_eq!(error_of(&ledger), nothing, "case {at}");
     }
 }
 
 #[test]
-fn bindings_are_in_order_and_stand_once() {
+fn bindings_are_sorted_and_unique() {
     let bind = |texts: &[&str]| {
         let mut ledger = sound();
         let bindings = texts.iter().map(|text| Binding::parse(text).expect("a binding"));
         ledger.participants[1].bindings = bindings.collect();
-        said_of(&ledger)
+        error_of(&ledger)
     };
     let refused = Some("it has bindings twice or out of order");
     assert_eq!(bind(&["san-uri:a:b", "san-dns:a.example"]), None);
@@ -142,7 +142,7 @@ const OPTIONAL_SECTIONS: [u8; 2] = [31, 45];
 
 /// Each section has its own version. A snapshot with another version is rejected, and the error names the section.
 #[test]
-fn a_section_of_another_version_is_refused_by_name() {
+fn section_of_another_version_is_rejected_by_name() {
     let mut bytes = Vec::new();
     sound().encode_snapshot(&mut bytes);
     let read =
@@ -194,7 +194,7 @@ fn a_section_of_another_version_is_refused_by_name() {
 
 /// Versions before this section did not write it.
 #[test]
-fn a_snapshot_without_ended_links_is_read_as_one_that_has_none() {
+fn snapshot_without_ended_links_is_read() {
     let mut bytes = Vec::new();
     sound().encode_snapshot(&mut bytes);
     let empty_section = [OPTIONAL_SECTIONS[0], 1, 4, 0, 0, 0, 0, 0, 0, 0];

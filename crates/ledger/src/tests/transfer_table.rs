@@ -80,7 +80,7 @@ fn a_transfer_ends_once() {
 
 #[test]
 #[should_panic(expected = "was never prepared")]
-fn what_was_never_prepared_does_not_end() {
+fn unprepared_transfer_cannot_end() {
     TransferTable::new(HASH_SEED).finish(1, super::id(1), end);
 }
 
@@ -100,7 +100,7 @@ fn order(
 }
 
 #[test]
-fn a_table_that_counts_its_deadlines_gives_the_same_order() {
+fn deadline_counts_do_not_change_the_order() {
     let (mut kept, mut counted) = (TransferTable::new(HASH_SEED), TransferTable::new(HASH_SEED));
     kept.insert(1, transfer(1, 1));
     counted.insert(1, transfer(1, 1));
@@ -129,7 +129,7 @@ fn a_table_that_counts_its_deadlines_gives_the_same_order() {
 
 /// A snapshot lists them in this order, independent of their slots.
 #[test]
-fn the_oldest_prepare_comes_first_also_in_a_slot_that_is_used_again() {
+fn oldest_prepare_comes_first_even_in_a_reused_slot() {
     let mut table = TransferTable::new(HASH_SEED);
     assert_eq!(table.oldest_reserved_seq(), None);
     let insert = |table: &mut TransferTable, seq: u64| {

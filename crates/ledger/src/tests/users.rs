@@ -106,7 +106,7 @@ fn invited() -> Ledger {
 }
 
 #[test]
-fn an_enrolment_is_used_once_and_is_no_token() {
+fn enrolment_code_is_valid_once_and_not_as_a_token() {
     let mut ledger = invited();
     assert!(
         ledger.operators().by_token(&TOKEN).is_none() && ledger.operators().by_enrolment(&TOKEN).is_some()
@@ -131,7 +131,7 @@ fn an_enrolment_is_used_once_and_is_no_token() {
 }
 
 #[test]
-fn a_code_is_good_once_and_never_after_a_later_one() {
+fn one_time_code_is_valid_once_and_not_after_a_later_one() {
     let mut ledger = invited();
     assert_eq!(enter(&mut ledger, 5, enrol(1), 0), DONE);
     for (step, expected) in [

@@ -253,7 +253,7 @@ pub fn proposal_events() -> BoxedStrategy<Event> {
 
 /// The list of changes above is complete.
 #[test]
-fn every_change_is_tried() {
+fn every_change_is_encoded_in_a_test() {
     let values = Values {
         name: FspId::parse("greenbank").unwrap(),
         currency: Currency::parse("KES").unwrap(),

@@ -1,4 +1,4 @@
-//! Counts of events in all runs together, so that the test cannot become one in which nothing happens.
+//! Minimum counts of events in all runs together. They fail the test if its random runs exercise too little.
 
 use std::collections::{BTreeMap, BTreeSet};
 

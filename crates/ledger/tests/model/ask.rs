@@ -13,7 +13,7 @@ use upesi_ledger::{
 };
 use upesi_types::{Amount, AmountError, Currency, ErrorCode, FspId, Timestamp, TransferId, UnfitAmount};
 
-/// Time for which a prepared withdrawal reserves the money.
+/// Time until a prepared withdrawal expires.
 pub const VALIDITY_MS: i64 = 30_000;
 /// Maximum time until a transfer expires.
 pub const EXPIRY_MAX_MS: i64 = 20_000;
@@ -551,7 +551,7 @@ fn settlement(ask: &Ask, ledger: &Ledger) -> AdminCommand {
             reason: "bank unavailable".into(),
             external_reference: None,
         }),
-        ref other => panic!("{other:?} is no operator's command"),
+        ref other => panic!("{other:?} is not an operator's command"),
     }
 }
 
@@ -588,7 +588,7 @@ fn advance(id: Option<u8>, names: Option<&[Name]>, state: Option<u8>, ledger: &L
         participant: ledger.account(account).map_or(0, |account| account.participant.number()),
         account: account.number(),
         state,
-        reason: "as told by the bank".into(),
+        reason: "as the bank reported".into(),
         external_reference: None,
     };
     let items = names.map_or_else(all, by_name).into_iter().map(item).collect();
@@ -618,7 +618,7 @@ pub fn gross_model() -> AdminCommand {
     })
 }
 
-/// The number of an account; 999 if there is no such account.
+/// The number of an account; 999 if it does not exist.
 pub fn account(ledger: &Ledger, name: Name, kind: LedgerAccountTypeId) -> AccountId {
     let owner = ledger.participant_named(&fsp(name));
     let found = owner.and_then(|owner| owner.account(xts(), kind));

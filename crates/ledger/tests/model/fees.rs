@@ -6,7 +6,7 @@ use super::scheme::{Deal, End, Scheme, done, refused};
 /// An amount that one party owes another.
 #[derive(Clone)]
 pub struct Flow {
-    /// The window with which it is settled.
+    /// The window that settles it.
     pub window: Option<u32>,
     pub is_fee: bool,
     pub from: Name,

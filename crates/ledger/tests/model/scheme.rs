@@ -63,11 +63,11 @@ pub struct Deal {
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum End {
     Open,
-    /// By the fulfil with this fingerprint.
+    /// Ended by the fulfil with this fingerprint.
     Committed(Print),
-    /// By a fulfil, by an abort, or by neither.
+    /// Ended by a fulfil, by an abort, or by its deadline.
     Aborted(Option<(Kind, Print)>),
-    /// By an operator.
+    /// Ended by an operator.
     Expired,
     /// Never reserved.
     Refused,
@@ -236,7 +236,7 @@ impl Scheme {
         told
     }
 
-    /// The reason for which a prepare is rejected, if it is.
+    /// The reason why a prepare is rejected, if it is.
     fn judge(&self, ask: &AskPrepare, from: Name, expires_ms: i64, now_ms: i64) -> Option<u16> {
         let is_active = |name| self.members.get(name).is_some_and(|member: &Member| !member.is_inactive);
         let can_hold = |name| self.members.get(name).is_some_and(|member| member.is_position_active);
@@ -446,7 +446,7 @@ impl Scheme {
         }
     }
 
-    /// An operator's change to the scheme itself.
+    /// An operator's change of the scheme.
     fn operate(&mut self, ask: &Ask) -> String {
         match *ask {
             Ask::Create(name) if self.members.keys().any(|member| member.eq_ignore_ascii_case(name)) => {
@@ -472,7 +472,7 @@ impl Scheme {
                 let is_used = self.is_position_used(name);
                 self.operate_member(ask, name, is_used)
             }
-            ref other => panic!("{other:?} is no operator's change"),
+            ref other => panic!("{other:?} is not an operator's change"),
         }
     }
 

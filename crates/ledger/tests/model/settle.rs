@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::ask::{Ask, NAMES, Name};
 use super::scheme::{Scheme, done, refused};
 
-/// In order. An account never has the fifth state.
+/// The states of a settlement, in order. An account never has the fifth state.
 const STATES: [&str; 7] = [
     "PENDING_SETTLEMENT",
     "PS_TRANSFERS_RECORDED",
@@ -29,7 +29,7 @@ pub struct Settling {
     pub parties: BTreeMap<Name, Party>,
 }
 
-/// State of a party, and the amount by which its cap is raised.
+/// State of a party, and the increase of its cap.
 #[derive(Default)]
 pub struct Party {
     state: usize,

@@ -140,7 +140,7 @@ impl Story {
             amount,
             currency,
             external_reference: "bank-1".into(),
-            reason: "as told by the bank".into(),
+            reason: "as the bank reported".into(),
             extensions: None,
             fingerprint,
         }))
@@ -155,7 +155,7 @@ impl Story {
             Some(path) => self.account_path(&path)?,
             None => self.account_id(&name, "SETTLEMENT", words.currency()?)?,
         };
-        let reason = "as told by the bank".into();
+        let reason = "as the bank reported".into();
         Ok(AdminCommand::EndFunds(FundsEnd { action, id, name, account, reason }))
     }
 
@@ -269,7 +269,7 @@ fn binding(words: &mut Words) -> Parsed<(BindingKind, Box<str>)> {
 fn block(words: &mut Words) -> Parsed<Block> {
     let word = words.next("a block")?.replace("DIGEST", &"0123456789ABCDEF".repeat(4));
     let (kind, value) = word.split_once(':').ok_or("no KIND:VALUE")?;
-    Block::parse(kind, value).ok_or_else(|| format!("{word} is no block"))
+    Block::parse(kind, value).ok_or_else(|| format!("{word} is not a block"))
 }
 
 /// `sign NAME KEY`, with `starts 12:00:30`, `overlap 2` in hours, `valid-from`, `valid-until`.

@@ -98,7 +98,7 @@ impl Story {
             "COMMITTED" => FulfilState::Committed,
             "RECEIVED" => FulfilState::Received,
             "ABORTED" => FulfilState::Aborted,
-            other => return Err(format!("\"{other}\" is no state of a fulfil")),
+            other => return Err(format!("\"{other}\" is not a state of a fulfil")),
         };
         let fingerprint = words::digest(&format!("{state:?} {fulfilment:?} {body:?}"));
         Ok(FulfilConversion { conversion, source, destination, state, fulfilment, fingerprint })
@@ -130,6 +130,7 @@ impl Story {
 fn money(words: &mut Words) -> Parsed<AskedMoney> {
     let amount = wire_amount(&words.next("an amount")?)?;
     let code = words.next("a currency")?;
-    let currency = upesi_types::Currency::parse(&code).ok_or_else(|| format!("\"{code}\" is no currency"))?;
+    let currency =
+        upesi_types::Currency::parse(&code).ok_or_else(|| format!("\"{code}\" is not a currency"))?;
     Ok(AskedMoney { amount, currency })
 }

@@ -1,4 +1,4 @@
-//! Stories: tables of steps and of what the ledger must answer, in a language for people who know schemes.
+//! Stories: tables of steps and their expected results, in a notation for readers who know payment schemes.
 //!
 //! ```text
 //! scheme payments                                    begins the stories of one scheme
@@ -8,10 +8,10 @@
 //!   → bluewallet POST t1 forwarded                   a callback that it owes; all of them, in order
 //! position greenbank 125.5                           a check
 //! commit f1 greenbank
-//!   = refused 3303 The withdrawal expired          the answer, where it is not simply "done"
+//!   = refused 3303 The withdrawal expired          the reply, if it is not "done"
 //! ```
 //!
-//! A story begins at 12:00:00; every step takes a second; transfers expire at 12:01:00 unless they say otherwise.
+//! A story begins at 12:00:00, and each step takes a second. Transfers expire at 12:01:00 by default.
 //! `stories/README.md` lists the steps and checks.
 
 mod actions;
@@ -126,7 +126,7 @@ impl Story {
         if told.len() == step.expected.len() && told.iter().zip(&step.expected).all(is_told) {
             return Ok(());
         }
-        let mut text = "    - expected, + told\n".to_owned();
+        let mut text = "    - expected, + reported\n".to_owned();
         for index in 0..told.len().max(step.expected.len()) {
             let (wanted, got) = (step.expected.get(index), told.get(index));
             if wanted == got {

@@ -36,7 +36,7 @@ impl Story {
         let state = state(&words.next("a state")?)?;
         let mut accounts = Vec::new();
         if words.next_if("all") {
-            let settlement = self.twin.live.settlement(id).ok_or("there is no such settlement")?;
+            let settlement = self.twin.live.settlement(id).ok_or("unknown settlement")?;
             let all = settlement.accounts.iter().filter_map(|item| self.twin.live.account(item.account));
             accounts.extend(all.map(|account| (account.participant.number(), account.id.number())));
         }
@@ -111,7 +111,7 @@ impl Story {
     /// `pairs 1 greenbank → bluewallet 100 in 2, …`: the pairs of a window.
     pub(super) fn pairs(&self, words: &mut Words) -> Parsed<(String, String)> {
         let id = window(&words.next("a window")?)?;
-        let window = self.twin.live.window(id).ok_or("there is no such window")?;
+        let window = self.twin.live.window(id).ok_or("unknown window")?;
         let pairs = self.twin.live.window_pairs(window);
         let pair = |pair: &upesi_ledger::Pair| {
             let [payer, payee] = [pair.payer, pair.payee].map(|id| self.shown(id));
@@ -176,11 +176,11 @@ fn head(settlement: &Settlement) -> String {
 }
 
 fn window(text: &str) -> Parsed<WindowId> {
-    text.parse().map(WindowId).map_err(|_| format!("\"{text}\" is no number of a window"))
+    text.parse().map(WindowId).map_err(|_| format!("\"{text}\" is not the number of a window"))
 }
 
 fn settlement(text: &str) -> Parsed<SettlementId> {
-    text.parse().map(SettlementId).map_err(|_| format!("\"{text}\" is no number of a settlement"))
+    text.parse().map(SettlementId).map_err(|_| format!("\"{text}\" is not the number of a settlement"))
 }
 
 /// `RECORDED` stands for `PS_TRANSFERS_RECORDED`.

@@ -116,7 +116,7 @@ impl Story {
             "RESERVED" => FulfilState::Reserved,
             "RECEIVED" => FulfilState::Received,
             "ABORTED" => FulfilState::Aborted,
-            other => return Err(format!("\"{other}\" is no state of a fulfil")),
+            other => return Err(format!("\"{other}\" is not a state of a fulfil")),
         };
         let fingerprint = words::digest(&format!("{state:?} {fulfilment:?} {extensions:?} {body:?}"));
         let may_reserve = version.as_deref() != Some("1.0");
@@ -173,8 +173,7 @@ impl Story {
         if text.contains('-') { ResourceId::parse(text) } else { ResourceId::Id(self.id(text)) }
     }
 
-    /// All callbacks to a participant that are not delivered, including parked ones; `nobody` stands for callbacks that
-    /// do not exist.
+    /// All undelivered callbacks to a participant, including parked ones. `nobody` stands for callbacks that do not exist.
     fn owed(&self, words: &mut Words) -> Parsed<Vec<CallbackKey>> {
         let name = words.next("a participant")?;
         if name == "nobody" {
@@ -196,7 +195,7 @@ fn extension(words: &mut Words) -> Parsed<Option<Box<str>>> {
 /// An amount as the payer wrote it. An amount that the ledger cannot hold is unchanged.
 pub(super) fn wire_amount(text: &str) -> Parsed<Result<Amount, UnfitAmount>> {
     match Amount::parse_wire(text) {
-        Err(AmountError::Syntax) => Err(format!("\"{text}\" is no amount on the wire")),
+        Err(AmountError::Syntax) => Err(format!("\"{text}\" is not an amount on the wire")),
         other => Ok(other.map_err(|error| UnfitAmount { error, text: text.into() })),
     }
 }

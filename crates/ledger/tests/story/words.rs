@@ -50,7 +50,7 @@ impl Words {
         is_next
     }
 
-    /// The words up to the next semicolon; none if there are no words.
+    /// The words up to the next semicolon; `None` if no word is left.
     pub fn next_step(&mut self) -> Option<Self> {
         let end = self.0.iter().position(|word| word == ";").unwrap_or(self.0.len());
         let step: Vec<_> = self.0.drain(..end).collect();
@@ -89,7 +89,7 @@ impl Words {
     /// A currency; KES if none is given.
     pub fn currency(&mut self) -> Parsed<Currency> {
         let code = if self.is_empty() { "KES".to_owned() } else { self.next("a currency")? };
-        Currency::parse(&code).ok_or_else(|| format!("\"{code}\" is no currency"))
+        Currency::parse(&code).ok_or_else(|| format!("\"{code}\" is not a currency"))
     }
 
     pub fn finish(self) -> Parsed<()> {
@@ -98,7 +98,7 @@ impl Words {
 }
 
 pub fn name(text: &str) -> Parsed<FspId> {
-    FspId::parse(text).ok_or_else(|| format!("\"{text}\" is no participant name"))
+    FspId::parse(text).ok_or_else(|| format!("\"{text}\" is not a participant name"))
 }
 
 pub fn amount(text: &str) -> Parsed<Amount> {
@@ -109,7 +109,7 @@ pub fn amount(text: &str) -> Parsed<Amount> {
 pub fn instant(text: &str) -> Parsed<Timestamp> {
     let ms = if text.contains('.') { "" } else { ".000" };
     let iso = format!("2031-04-01T{text}{ms}Z");
-    Timestamp::parse_iso(&iso).ok_or_else(|| format!("\"{text}\" is no time of day"))
+    Timestamp::parse_iso(&iso).ok_or_else(|| format!("\"{text}\" is not a time of day"))
 }
 
 /// The inverse of [`instant`].

@@ -34,11 +34,11 @@ impl Twin {
         let mut decision = Decision::default();
         self.live.decide(&command, &Facts::at(now), &mut decision);
         if decision.reply == Reply::NeedsArchive {
-            assert!(decision.is_empty(), "what waits for the archive is not decided yet");
+            assert!(decision.is_empty(), "nothing is decided before the archive answers");
             let archived = self.look_up(&command);
             decision.clear();
             self.live.decide(&command, &Facts::new(now.into(), &archived), &mut decision);
-            assert_ne!(decision.reply, Reply::NeedsArchive, "the archive was asked already");
+            assert_ne!(decision.reply, Reply::NeedsArchive, "the archive was queried already");
         }
         if !decision.is_empty() {
             self.fold(&decision, now);
@@ -123,7 +123,7 @@ impl Twin {
         let decoded = Ledger::decode_snapshot(&bytes, self.live.config().clone())
             .expect("a snapshot that was just written");
         assert!(snapshot(&decoded) == bytes, "a decoded snapshot encodes differently");
-        assert!(snapshot(&self.replica) == bytes, "a replay of the records gives another state");
+        assert!(snapshot(&self.replica) == bytes, "a replay of the records leads to another state");
     }
 }
 

@@ -94,7 +94,7 @@ pub(crate) fn number_of(settings: &Settings) -> Option<u32> {
     (settings.cluster.log != ClusterLog::None).then_some(settings.cluster.node)
 }
 
-/// Interval at which a node reports the end of its copy to the brokers. Other nodes without a running hub need only
+/// Interval between reports of the end of the copy to the brokers. Other nodes without a running hub need only
 /// this report to start.
 const TELL_EVERY: Duration = Duration::from_secs(10);
 

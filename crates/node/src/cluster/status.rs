@@ -1,4 +1,4 @@
-//! `upesi cluster status`, `create` and `remove`: what the log says about the nodes.
+//! `upesi cluster status`, `create` and `remove`: the nodes according to the log.
 
 use std::collections::BTreeMap;
 
@@ -38,9 +38,9 @@ pub struct Status {
     pub store_accepted: u64,
     /// The last record of the store in the data directory, up to a second ago.
     pub store_copied: Option<u64>,
-    /// Begin of the log.
+    /// The first offset of the log.
     pub begin: u64,
-    /// End of the log.
+    /// The offset after the last entry of the log.
     pub end: u64,
     /// Each known node, and the first entry that it needs.
     pub needs: BTreeMap<u32, u64>,
@@ -58,7 +58,7 @@ pub fn knows(settings: &Settings) -> Result<bool, ClusterError> {
     Ok(members(settings)?.told()?.contains_key(&settings.cluster.node))
 }
 
-/// Removes a node: the topic retains no entries for it any longer. Returns whether it was known.
+/// Removes a node: the topic no longer retains entries for it. Returns whether the node was known.
 ///
 /// # Errors
 /// The settings or the brokers prevent it.

@@ -1,4 +1,4 @@
-//! Keeps the topic of a cluster short while this node is the leader: deletes entries that no node needs any longer.
+//! Keeps the topic of a cluster short while this node is the leader: deletes entries that every node has copied.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_keeper_finds_is_shown() {
+    fn topic_findings_are_exposed_as_metrics() {
         let metrics = NodeMetrics::default();
         metrics.elected(true, 0);
         let shows = |found| {

@@ -1,5 +1,5 @@
-//! One line of the log. What a field says may come from outside: it is bounded, and no character of it ends the line,
-//! moves a terminal's cursor or changes the order of the text.
+//! A line of the log. Values of fields may come from outside. Their length is limited, and none of their characters
+//! ends the line, moves a terminal's cursor or changes the order of the text.
 
 use std::fmt::{self, Debug, Write as _};
 
@@ -12,19 +12,19 @@ use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
 use tracing_subscriber::registry::LookupSpan;
 use upesi_types::text::{escape, is_hidden};
 
-/// Longest text of a field, in bytes; the rest is left out.
+/// Longest text of a field, in bytes; the rest is cut off.
 const FIELD_BYTES_MAX: usize = 2_048;
 
-/// How the two forms of a line write a character that must not stand there as it is.
+/// The form of a line, which determines how characters are escaped.
 #[derive(Clone, Copy)]
 enum Form {
-    /// A string of JSON, which reads back as the same text.
+    /// A JSON string. Parsing it returns the same text.
     Json,
-    /// Text for people. A text that begins in quotes is escaped already.
+    /// Text for users. A text that begins with a quote is already escaped.
     Text,
 }
 
-/// A text of a field on its way into the line.
+/// Writes the text of a field to the line, up to the maximum length.
 struct Bounded<'a> {
     line: &'a mut dyn fmt::Write,
     form: Form,
@@ -146,7 +146,7 @@ impl Visit for Members<'_, '_> {
     }
 }
 
-/// The fields of a line for people: the message, then `name=value`.
+/// The fields of a text line: the message, then `name=value`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TextFields;
 
@@ -243,7 +243,7 @@ pub(super) mod tests {
     ];
 
     #[test]
-    fn text_from_outside_neither_ends_a_line_nor_reaches_a_terminal() {
+    fn external_text_is_escaped() {
         for format in [LogFormat::Json, LogFormat::Pretty] {
             for text in HOSTILE {
                 let line =
@@ -266,7 +266,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_field_is_bounded_and_says_how_much_is_left_out() {
+    fn long_field_is_truncated_with_the_omitted_length() {
         let long = "é".repeat(40_000);
         for format in [LogFormat::Json, LogFormat::Pretty] {
             let line = logged(format, || tracing::warn!(path = long, %long, error = ?long, "told"));
@@ -276,7 +276,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn values_are_what_they_were() {
+    fn ordinary_values_are_unchanged() {
         let event = || {
             tracing::info!(
                 r#type = "a b",
@@ -303,7 +303,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn no_line_is_steered_by_a_text_from_outside() {
+    fn external_text_cannot_forge_fields_or_lines() {
         for seed in 0..SEEDS {
             let hostile = text(&mut Random(seed));
             for format in [LogFormat::Json, LogFormat::Pretty] {

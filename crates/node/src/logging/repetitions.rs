@@ -1,4 +1,4 @@
-//! How often a place of the code may log: further lines are counted, so that no sender fills the disk with them.
+//! Limits how often a place in the code may log. Further lines are counted, so that no client can fill the disk.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -14,19 +14,19 @@ use tracing_subscriber::registry::LookupSpan;
 
 use upesi_settings::LogFormat;
 
-/// Lines of one place in a burst.
+/// Number of lines that a place may log in a burst.
 const LINES_BURST: u32 = 100;
-/// Interval after which a further one is written.
+/// Interval between lines after the burst.
 const LINES_INTERVAL: Duration = Duration::from_millis(500);
-/// Targets without this limit: operators ask for the access log, and the admin port bounds its own lines.
+/// Targets without this limit: operators turn on the access log, and the admin port limits its own lines.
 const UNBOUNDED: [&str; 2] = ["upesi_access", "upesi_admin"];
 
-/// Writes events by another form, each place of the code up to a rate.
+/// Formats events with another formatter, up to the limit of each place in the code.
 #[derive(Debug)]
 pub(super) struct Bounded<F> {
     lines: F,
     format: LogFormat,
-    /// As many as the code has.
+    /// The number of entries is limited by the number of places in the code.
     places: Mutex<HashMap<Identifier, Place>>,
 }
 
@@ -42,7 +42,7 @@ impl Place {
         Self { left: LINES_BURST, since: now, left_out: 0 }
     }
 
-    /// Whether a line is written: with the number of those before it that were not.
+    /// The number of lines that were suppressed before this line; `None` if this line is suppressed, too.
     fn note(&mut self, now: Instant) -> Option<u64> {
         let intervals = now.saturating_duration_since(self.since).as_millis() / LINES_INTERVAL.as_millis();
         let intervals = u32::try_from(intervals).unwrap_or(u32::MAX);
@@ -77,7 +77,7 @@ impl<F> Bounded<F> {
     }
 
     fn write_left_out(&self, writer: &mut Writer<'_>, count: u64) -> fmt::Result {
-        const MESSAGE: &str = "lines like the next one were left out";
+        const MESSAGE: &str = "similar log lines were suppressed";
         match self.format {
             LogFormat::Json => {
                 writer.write_str("{\"timestamp\":\"")?;
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_that_logs_without_end_hides_no_other() {
+    fn repeated_lines_of_one_place_do_not_suppress_others() {
         for format in [LogFormat::Json, LogFormat::Pretty] {
             let text = logged(format, || {
                 for number in 0..20_000 {
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn what_operators_ask_for_is_written_each_time() {
+    fn access_admin_and_debug_lines_are_not_suppressed() {
         let count = |event: fn(u32)| {
             let text = logged(LogFormat::Json, || (0..300).for_each(event));
             text.lines().filter(|line| line.contains("told")).count()

@@ -14,7 +14,7 @@ use upesi_types::Timestamp;
 
 use crate::error::HubError;
 
-/// How long the former key is still published, because messages with its signature may be in transit.
+/// Time that the former key stays published, because messages with its signature may be in transit.
 const PREVIOUS_MS: i64 = 24 * 60 * 60 * 1_000;
 /// Maximum number of former keys that are published.
 const PREVIOUS_MAX: usize = 3;
@@ -35,7 +35,7 @@ pub(crate) struct Signing {
 /// The keys that receivers may use.
 struct Known {
     current: PrivateKey,
-    /// The first instant after its certificate's validity.
+    /// The end of its certificate's validity.
     ends_at: Option<Timestamp>,
     next: Option<PrivateKey>,
     /// Each with the time until which it is published.
@@ -84,11 +84,11 @@ impl Signing {
             let is_same = |key: &PrivateKey| key.public() == current.public();
             if !known.next.as_ref().is_some_and(is_same) {
                 tracing::warn!(
-                    "the hub signs by a key that was not shown before: receivers that do not have it refuse messages \
-                     (jws.next_key_file shows the next one in time)"
+                    "the hub signs with a key that it did not publish before: receivers without it reject its messages \
+                     (jws.next_key_file publishes the next key in advance)"
                 );
             }
-            tracing::info!("the hub signs by another key");
+            tracing::info!("the hub signs with another key");
             let until = self.clock.now().plus_ms(PREVIOUS_MS);
             let before = std::mem::replace(&mut known.current, current.clone());
             known.previous.retain(|(key, _)| key.public() != before.public() && !is_same(key));
@@ -101,7 +101,7 @@ impl Signing {
         Ok(())
     }
 
-    /// The first instant after its certificate's validity.
+    /// The end of its certificate's validity.
     pub(super) fn ends_at(&self) -> Option<Timestamp> {
         self.known().ends_at
     }
@@ -137,7 +137,7 @@ pub(super) enum SigningError {
     Certificate(#[from] KeyFileError),
 }
 
-/// The first instant after the validity of the key's certificate, if there is one.
+/// The end of the validity of the key's certificate, if there is one.
 fn end_of(certificate: Option<&Path>, key: &PrivateKey) -> Result<Option<Timestamp>, KeyFileError> {
     let Some(path) = certificate else { return Ok(None) };
     let read = SubmittedKey::load_certificate(path)?;

@@ -126,7 +126,7 @@ fn metrics(signatures: &Signatures) -> String {
 }
 
 #[test]
-fn a_certificate_that_is_not_valid_now_is_named_counted_and_shown_before_it_ends() {
+fn certificate_of_a_key_is_reported_if_invalid_and_before_its_expiry() {
     let files = Files::new();
     for (day, expected) in
         [(-1, refused("the certificate of the sender's key is not valid yet")), (1, Ok(()))]
@@ -171,7 +171,7 @@ fn redated(files: &Files, mut parts: Parts, seconds: i64) -> Parts {
 }
 
 #[test]
-fn the_hubs_own_certificate_is_shown_before_it_ends_and_must_be_of_its_key() {
+fn certificate_of_the_hub_must_match_its_key_and_its_expiry_is_shown() {
     let files = Files::new();
     let (key, certificate) = (files.path("own/greenbank.key"), files.path("own/greenbank.pem"));
     let (key, certificate) = (key.display().to_string(), certificate.display().to_string());
@@ -196,7 +196,7 @@ fn the_hubs_own_certificate_is_shown_before_it_ends_and_must_be_of_its_key() {
 }
 
 #[test]
-fn an_unusable_key_file_is_an_outage_of_its_participant_only() {
+fn unusable_key_file_affects_only_its_participant() {
     let files = Files::new();
     fs::write(files.path("public/bluebank.pem"), "nonsense").unwrap();
     let signatures = files.load(&[], at(START_S)).unwrap();
@@ -224,7 +224,7 @@ fn an_unusable_key_file_is_an_outage_of_its_participant_only() {
 }
 
 #[test]
-fn a_delete_needs_no_signature_if_its_sender_is_proven() {
+fn delete_of_an_authenticated_sender_needs_no_signature() {
     let files = Files::new();
     let missing = || refused("FSPIOP-Signature is missing");
     for (setting, is_proven, expected) in [
@@ -249,7 +249,7 @@ fn a_delete_needs_no_signature_if_its_sender_is_proven() {
 }
 
 #[test]
-fn a_date_that_is_not_protected_counts_as_the_settings_say() {
+fn unprotected_date_is_accepted_if_configured() {
     let files = Files::new();
     for (setting, is_proven, is_accepted) in
         [("proven", true, true), ("proven", false, false), ("accept", false, true), ("refuse", true, false)]
@@ -265,7 +265,7 @@ fn a_date_that_is_not_protected_counts_as_the_settings_say() {
 }
 
 #[test]
-fn a_text_that_is_no_signature_object_makes_no_message_signed() {
+fn invalid_signature_header_does_not_count_as_signed() {
     let files = Files::new();
     let signatures = files.load(&[], at(START_S)).unwrap();
     for (method, is_proven, expected) in [

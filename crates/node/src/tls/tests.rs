@@ -62,7 +62,7 @@ impl Place {
 }
 
 #[test]
-fn each_port_has_a_thread_for_its_handshakes() {
+fn each_port_has_its_own_handshake_thread() {
     let tls = Place::new().load().unwrap();
     let ports = tls.ports().into_iter().filter_map(|(.., secured)| secured);
     let mut workers: Vec<_> = ports.map(|secured| secured.worker.index()).collect();
@@ -72,7 +72,7 @@ fn each_port_has_a_thread_for_its_handshakes() {
 }
 
 #[test]
-fn the_authority_of_nodes_is_no_other_one_however_it_is_issued() {
+fn authority_of_nodes_cannot_be_another_one_even_if_reissued() {
     let place = Place::new();
     let nodes = place.ca("nodes");
     for (name, as_name) in [("dfsps", "dfsps"), ("dfsps", "x"), ("operators", "operators")] {
@@ -87,7 +87,7 @@ fn the_authority_of_nodes_is_no_other_one_however_it_is_issued() {
 }
 
 #[test]
-fn a_reload_keeps_the_authority_of_nodes_apart() {
+fn reload_rejects_the_authority_of_nodes_as_another_one() {
     let place = Place::new();
     let tls = place.load().unwrap();
     let in_force = || tls.ports().map(|(.., secured)| secured.map(|secured| secured.tls.authorities()));
@@ -96,8 +96,8 @@ fn a_reload_keeps_the_authority_of_nodes_apart() {
     {
         let sound = place.ca(name);
         place.write_ca(name, &place.reissued(of, of));
-        assert!(!tls.reload(), "{name} with that of {of}");
-        assert!(tls.is_failing.load(Ordering::Relaxed), "{name} with that of {of}");
+        assert!(!tls.reload(), "{name} with the authority of {of}");
+        assert!(tls.is_failing.load(Ordering::Relaxed), "{name} with the authority of {of}");
         assert_eq!(in_force(), before);
         place.write_ca(name, &sound);
         assert!(!tls.reload() && !tls.is_failing.load(Ordering::Relaxed));

@@ -1,5 +1,5 @@
 //! The admin document against the running API. Its examples, sent in order, are an onboarding with the document's
-//! answers. Every operation is called, and every schema of a request rejects what it forbids.
+//! answers. Every operation is called, and every schema of a request rejects invalid values.
 
 use std::collections::BTreeSet;
 
@@ -293,7 +293,7 @@ impl Walk {
         self.call("setApprovalPolicy");
     }
 
-    /// The key in the document's example, which must be that of the prepare's callback.
+    /// The key in the document's example. It must be the key of the prepare's callback.
     fn callback_key(&mut self) -> String {
         let page = self.client.send("GET", "/callbacks", &[], None).body;
         let page: Value = serde_json::from_str(&page).unwrap();
@@ -360,7 +360,7 @@ impl Walk {
 }
 
 #[test]
-fn the_examples_are_a_story_that_happens() {
+fn documented_examples_match_real_answers() {
     let mut walk = Walk::begin();
     walk.onboard();
     walk.keep_a_directory();
@@ -392,7 +392,7 @@ fn code(secret: &str, after: i64) -> String {
 
 /// Users need a hub with authentication.
 #[test]
-fn people_enrol_and_log_in_as_the_document_says() {
+fn enrolment_and_login_work_as_documented() {
     const PASSWORD: &str = "correct horse battery";
     let mut bootstrap = String::new();
     let hub = Hub::start_with(|data| {
@@ -410,7 +410,7 @@ fn people_enrol_and_log_in_as_the_document_says() {
     let document = Document::of(Surface::Admin);
     let mut walk = Walk { hub, document, client, called: BTreeSet::new() };
     let mut by = Some(bootstrap);
-    // Each shows three codes: those of the intervals before, at and after the fixed time.
+    // Each shows three codes: for the intervals before, at and after the fixed time.
     for (name, roles) in [("ines", json!(["iam-admin"])), ("amina", json!(["viewer"]))] {
         let by_token = by.as_deref();
         let headers =
@@ -484,7 +484,7 @@ fn breaches(
 }
 
 #[test]
-fn what_the_schemas_forbid_is_refused() {
+fn requests_that_violate_a_schema_are_rejected() {
     let mut walk = Walk::begin();
     walk.onboard();
     let mut sent = 0;
@@ -526,9 +526,9 @@ fn what_the_schemas_forbid_is_refused() {
     assert!(sent > 200, "{sent}");
 }
 
-/// The paths and methods of the router are those of the document.
+/// The router and the document have the same paths and methods.
 #[test]
-fn the_router_is_the_document() {
+fn router_and_document_have_the_same_operations() {
     let source = include_str!("../../../admin/src/routes.rs");
     let routed: BTreeSet<&str> =
         source.split('"').skip(1).step_by(2).filter(|text| text.starts_with('/')).collect();
@@ -554,7 +554,7 @@ fn the_router_is_the_document() {
 
 /// Only `routes.rs` creates routes, where the test above finds them.
 #[test]
-fn no_other_file_of_the_admin_api_makes_routes() {
+fn routes_are_defined_in_one_file() {
     let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/../admin/src");
     for entry in std::fs::read_dir(directory).unwrap() {
         let path = entry.unwrap().path();

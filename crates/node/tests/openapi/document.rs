@@ -41,7 +41,7 @@ fn the_documents_are_openapi() {
 }
 
 #[test]
-fn references_lead_somewhere_and_components_are_used() {
+fn references_exist_and_components_are_used() {
     for (surface, document) in Document::both() {
         let mut used = BTreeSet::new();
         visit(&document.0, "", &mut |pointer, value| {
@@ -90,7 +90,7 @@ fn examples_fit_their_schemas() {
 }
 
 #[test]
-fn every_operation_says_what_it_is() {
+fn every_operation_has_a_description() {
     for (surface, document) in Document::both() {
         let tags: Vec<&Value> =
             document.0["tags"].as_array().unwrap().iter().map(|tag| &tag["name"]).collect();
@@ -120,7 +120,7 @@ fn every_operation_says_what_it_is() {
 
 /// The page does not show parameters of a path that are references, or callbacks whose key is not an expression.
 #[test]
-fn the_page_can_show_everything() {
+fn document_has_only_supported_schema_features() {
     for (surface, document) in Document::both() {
         for operation in document.operations() {
             assert!(operation.item.get("parameters").is_none(), "{surface:?} {}", operation.path);
@@ -136,7 +136,7 @@ fn the_page_can_show_everything() {
 /// Messages of the hub to DFSPs are webhooks at the DFSP's own endpoint. If the hub's paths list messages that only
 /// hubs send, they have the tag `callbacks`.
 #[test]
-fn callbacks_are_told_apart_from_the_paths_of_the_hub() {
+fn callbacks_are_separate_from_the_hubs_paths() {
     let document = Document::of(Surface::Fspiop);
     let callbacks = document.0["components"]["pathItems"].as_object().unwrap();
     let webhooks = document.0["webhooks"].as_object().unwrap();

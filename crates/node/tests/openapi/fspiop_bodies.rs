@@ -187,7 +187,7 @@ fn copy(item: &Value, number: u64) -> Value {
 }
 
 /// Required members, closed bodies, lengths, lists of values, patterns: the hub rejects what a schema forbids, with the
-/// documented code, and accepts what it allows.
+/// documented code, and accepts every other change.
 #[test]
 fn schemas_and_parsers_agree() {
     let hub = Hub::with_participants();
@@ -307,7 +307,7 @@ fn parameters_and_checks_agree() {
 const METHODS: [&str; 6] = ["GET", "POST", "PUT", "PATCH", "DELETE", "BREW"];
 
 #[test]
-fn what_is_documented_is_served_as_documented() {
+fn documented_operations_are_served_as_documented() {
     let hub = Hub::with_participants();
     let mut client = hub.connect();
     for operation in hub.document.operations() {
@@ -378,7 +378,7 @@ fn is_of(path: &str, template: &str) -> bool {
 /// Every path of up to five segments below a family, with ids, types and the word `error`: the document must have each
 /// path that the gateway knows.
 #[test]
-fn what_is_served_is_documented() {
+fn served_operations_are_documented() {
     let hub = Hub::with_participants();
     let mut client = hub.connect();
     let operations = hub.document.operations();
@@ -437,9 +437,9 @@ fn the_table_of_resources_is_the_document() {
     assert_eq!(table, documented);
 }
 
-/// The list of resources at `GET /`, including the gateway's own endpoints, is that of the document.
+/// `GET /` lists the resources of the document, including the gateway's own endpoints.
 #[test]
-fn the_directory_is_the_document() {
+fn directory_operations_match_the_document() {
     let hub = Hub::with_participants();
     let answer = hub.connect().send("GET", "/", &[], None);
     let metadata: Value = serde_json::from_str(&answer.body).unwrap();

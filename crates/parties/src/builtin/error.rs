@@ -17,9 +17,9 @@ pub enum RegisterError {
         fsp: FspId,
     },
     /// The identifier has the maximum number of sub ids and currencies.
-    #[error("The party has {} entries, which is the most", OWNERS_MAX)]
+    #[error("The party has the maximum of {} entries", OWNERS_MAX)]
     TooManyOwners,
-    /// There is no such entry.
+    /// The entry does not exist.
     #[error("Party not found")]
     NotRegistered,
     /// The entry belongs to another DFSP, and ownership is checked.

@@ -64,7 +64,7 @@ impl BuiltInDirectory {
     }
 
     /// All entries of an identifier, ordered by sub id and currency; empty if no DFSP serves it. The caller selects
-    /// those that match a lookup's sub id and currency.
+    /// the entries that match a lookup's sub id and currency.
     ///
     /// Usually the entries come from memory, in less than a microsecond. Shortly after a start, or if the parties
     /// exceed [`BuiltInOptions::memory_bytes_max`], this is a point read of microseconds. It may wait for the disk and,
@@ -118,7 +118,7 @@ impl BuiltInDirectory {
     ///
     /// `by`: the DFSP that requests the change, `None` for an operator.
     ///
-    /// Errors: [`RegisterError::NotRegistered`] if there is no such entry, or several with other currencies;
+    /// Errors: [`RegisterError::NotRegistered`] if the entry does not exist, or several with other currencies do;
     /// [`RegisterError::NotOwner`] if it belongs to a DFSP other than `by` and ownership is checked.
     pub async fn change(&self, entry: &Entry, by: Option<&FspId>) -> Result<(), RegisterError> {
         let (entry, by) = (entry.clone(), self.checked(by));

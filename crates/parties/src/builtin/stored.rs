@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_type_has_a_number_of_its_own() {
+    fn every_type_has_a_unique_number() {
         assert_eq!(KIND_TAGS.len(), PartyIdType::ALL.len());
         for kind in PartyIdType::ALL {
             assert_ne!(key(*kind, "x")[0], 0, "{kind} has no number");
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn owners_come_back_as_they_were() {
+    fn owners_round_trip() {
         let fsp = |name| FspId::parse(name).unwrap();
         let owners = vec![
             Owner { fsp: fsp("greenbank"), currency: None, sub_id: None },

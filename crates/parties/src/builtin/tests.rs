@@ -98,7 +98,7 @@ const AGES: &str = "
 ";
 
 #[tokio::test]
-async fn the_oldest_registration_comes_first_and_a_new_owner_is_no_old_one() {
+async fn oldest_registration_comes_first_and_a_new_owner_counts_as_new() {
     let place = tempfile::tempdir().unwrap();
     let path = place.path().join("s");
     let directory = directory_in(&path, true);
@@ -121,7 +121,7 @@ async fn the_oldest_registration_comes_first_and_a_new_owner_is_no_old_one() {
 }
 
 #[tokio::test]
-async fn without_the_check_anybody_changes_and_removes() {
+async fn any_dfsp_changes_and_removes_entries_without_ownership_check() {
     let place = tempfile::tempdir().unwrap();
     let directory = directory_in(&place.path().join("s"), false);
     directory.register(&entry("1", "-", "-", "green")).await.unwrap();
@@ -132,7 +132,7 @@ async fn without_the_check_anybody_changes_and_removes() {
 }
 
 #[tokio::test]
-async fn identifiers_are_kept_exactly_and_types_apart() {
+async fn identifiers_are_compared_exactly_and_per_type() {
     let place = tempfile::tempdir().unwrap();
     let directory = directory_in(&place.path().join("s"), true);
     for (index, id) in
@@ -150,7 +150,7 @@ async fn identifiers_are_kept_exactly_and_types_apart() {
 }
 
 #[tokio::test]
-async fn a_batch_answers_for_each_entry_and_is_durable_as_a_whole() {
+async fn batch_has_a_result_per_entry_and_is_durable_as_a_whole() {
     let place = tempfile::tempdir().unwrap();
     let path = place.path().join("s");
     let directory = directory_in(&path, true);
@@ -172,7 +172,7 @@ async fn a_batch_answers_for_each_entry_and_is_durable_as_a_whole() {
 }
 
 #[tokio::test]
-async fn an_identifier_has_so_many_entries_and_no_more() {
+async fn entries_above_the_limit_of_an_identifier_are_rejected() {
     let place = tempfile::tempdir().unwrap();
     let directory = directory_in(&place.path().join("s"), true);
     let entries = (0..=OWNERS_MAX).map(|till| entry("1", &format!("till-{till:04}"), "-", "green"));
@@ -185,7 +185,7 @@ async fn an_identifier_has_so_many_entries_and_no_more() {
 }
 
 #[tokio::test]
-async fn a_value_from_another_version_is_told() {
+async fn value_of_another_version_is_reported() {
     let place = tempfile::tempdir().unwrap();
     let store = open_store(&place.path().join("s"));
     let directory = BuiltInDirectory::open(&store, BuiltInOptions::default()).unwrap();

@@ -48,9 +48,9 @@ impl Columns {
         let mut places = [None; COLUMNS.len()];
         for (place, name) in fields.iter().enumerate() {
             let known = COLUMNS.iter().position(|column| column.eq_ignore_ascii_case(name.trim()));
-            let column = known.ok_or_else(|| format!("there is no column {name:?}; {EXPECTED}"))?;
+            let column = known.ok_or_else(|| format!("unknown column {name:?}; {EXPECTED}"))?;
             if places[column].replace(place).is_some() {
-                return Err(format!("the column {} is there twice", COLUMNS[column]));
+                return Err(format!("the column {} occurs twice", COLUMNS[column]));
             }
         }
         match [KIND, ID, FSP].into_iter().find(|column| places[*column].is_none()) {
@@ -80,14 +80,14 @@ impl Columns {
         }
         let field = |column: usize| self.places[column].map_or("", |place| fields[place].trim());
         let kind = PartyIdType::parse(field(KIND))
-            .ok_or_else(|| format!("partyIdType {:?} is none of the FSPIOP types", field(KIND)))?;
+            .ok_or_else(|| format!("partyIdType {:?} is not an FSPIOP type", field(KIND)))?;
         let sub_id = Some(field(SUB_ID)).filter(|text| !text.is_empty());
         check_identifier(kind, field(ID), sub_id)?;
         let currency = match field(CURRENCY) {
             "" => None,
             text => Some(
                 Currency::parse(text)
-                    .ok_or_else(|| format!("currency {text:?} is no ISO 4217 code in capital letters"))?,
+                    .ok_or_else(|| format!("currency {text:?} is not an ISO 4217 code in capital letters"))?,
             ),
         };
         let fsp = FspId::parse(field(FSP))
@@ -114,7 +114,7 @@ fn split(line: &str) -> Result<Vec<Cow<'_, str>>, &'static str> {
         match after.strip_prefix(',') {
             Some(next) => rest = next,
             None if after.is_empty() => return Ok(fields),
-            None => return Err("there is something between a closing quote and the next comma"),
+            None => return Err("a closing quote is not followed by a comma"),
         }
     }
 }
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_say_which_column_is_where() {
+    fn header_line_defines_the_columns() {
         assert_eq!(Columns::parse(&COLUMNS.join(",")), Ok(Columns::default()));
         assert_eq!(Columns::parse(&format!("\u{feff}{}\r\n", COLUMNS.join(","))), Ok(Columns::default()));
         let columns = Columns::parse("FSPID, partyidtype ,\"partyIdentifier\"").unwrap();
@@ -173,10 +173,10 @@ mod tests {
             ("greenbank", "26097", None, None)
         );
         for (header, said) in [
-            ("", "no column \"\""),
+            ("", "unknown column \"\""),
             ("partyIdType,partyIdentifier", "fspId is missing"),
             ("partyIdType,partyIdentifier,fspId,fspId", "twice"),
-            ("MSISDN,26097,,,greenbank", "no column \"MSISDN\""),
+            ("MSISDN,26097,,,greenbank", "unknown column \"MSISDN\""),
             ("\"partyIdType", "not closed"),
             ("partyIdType;partyIdentifier;fspId", "separated by semicolons, not by commas"),
         ] {
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_is_an_entry_or_says_why_not() {
+    fn line_is_an_entry_or_has_a_reason() {
         let columns = Columns::default();
         let entry = columns.entry("BUSINESS, acme ,till-7,USD,greenbank").unwrap().unwrap();
         assert_eq!(

@@ -100,7 +100,7 @@ pub struct ChunkOutcome {
 #[non_exhaustive]
 pub enum ImportError {
     /// Lines are missing between the accepted lines and this chunk.
-    #[error("the import goes on at line {next_line}")]
+    #[error("the import continues at line {next_line}")]
     Gap {
         /// The next line of the import.
         next_line: u64,
@@ -143,7 +143,7 @@ impl Chunk {
             let entry = columns.entry(line)?;
             Some(entry.and_then(|entry| match is_known(&entry.fsp) {
                 true => Ok(entry),
-                false => Err(format!("fspId {:?} is no participant", entry.fsp.as_str())),
+                false => Err(format!("fspId {:?} is not a participant", entry.fsp.as_str())),
             }))
         };
         let lines = bytes.split(|byte| *byte == b'\n').map(read).collect();
@@ -175,7 +175,7 @@ impl Imports {
     /// Registers the lines of a chunk and advances the import, in one durable batch.
     ///
     /// Lines before the import's next line are not registered again, so that removed entries do not reappear. They are
-    /// only checked again, for an answer like the one that was lost.
+    /// only checked again, so that the lost answer is repeated.
     ///
     /// Errors: [`ImportError::Gap`] if the chunk begins after the import's next line.
     pub async fn take(&self, id: &ImportId, chunk: Chunk) -> Result<ChunkOutcome, ImportError> {

@@ -22,9 +22,10 @@ fn id() -> ImportId {
     ImportId::parse("parties-2031").unwrap()
 }
 
-/// All DFSPs except `nobody` are known.
+/// All DFSPs are known except the one named `unknown`.
 fn read(text: &str, from: u64, conflict: Conflict) -> Chunk {
-    Chunk::read(text.as_bytes(), from, &Columns::default(), conflict, |fsp| fsp.as_str() != "nobody").unwrap()
+    Chunk::read(text.as_bytes(), from, &Columns::default(), conflict, |fsp| fsp.as_str() != "unknown")
+        .unwrap()
 }
 
 impl World {
@@ -43,19 +44,19 @@ fn refusals(outcome: &ChunkOutcome) -> Vec<(u64, &str)> {
 }
 
 #[tokio::test]
-async fn a_chunk_takes_what_it_can_and_names_the_rest() {
+async fn chunk_imports_valid_lines_and_lists_the_others() {
     let place = tempfile::tempdir().unwrap();
     let world = open(&place.path().join("s"));
     assert_eq!(world.imports.progress(&id()).unwrap(), None);
-    let text = "MSISDN,1,,,green\n\nMSISDN,2,,,nobody\nPHONE,3,,,green\r\nMSISDN,1,,,blue\nMSISDN,4,,USD,blue\nMSISDN,1,,,green\n";
+    let text = "MSISDN,1,,,green\n\nMSISDN,2,,,unknown\nPHONE,3,,,green\r\nMSISDN,1,,,blue\nMSISDN,4,,USD,blue\nMSISDN,1,,,green\n";
     let outcome = world.take(2, text).await.unwrap();
     assert_eq!(outcome.progress, Progress { next_line: 9, taken: 3, refused: 3 });
     assert_eq!(world.imports.progress(&id()).unwrap(), Some(outcome.progress));
     assert_eq!(
         refusals(&outcome),
         [
-            (4, "fspId \"nobody\" is no participant"),
-            (5, "partyIdType \"PHONE\" is none of the FSPIOP types"),
+            (4, "fspId \"unknown\" is not a participant"),
+            (5, "partyIdType \"PHONE\" is not an FSPIOP type"),
             (6, "the party is registered by green"),
         ]
     );
@@ -66,7 +67,7 @@ async fn a_chunk_takes_what_it_can_and_names_the_rest() {
 }
 
 #[tokio::test]
-async fn a_chunk_that_comes_again_gets_the_same_answer_and_changes_nothing() {
+async fn repeated_chunk_has_the_same_answer_and_no_effect() {
     let place = tempfile::tempdir().unwrap();
     let world = open(&place.path().join("s"));
     let text = "MSISDN,1,,,green\nMSISDN,1,,,blue\nMSISDN,2,,,blue";
@@ -83,7 +84,7 @@ async fn a_chunk_that_comes_again_gets_the_same_answer_and_changes_nothing() {
 }
 
 #[tokio::test]
-async fn a_gap_is_refused_and_says_where_it_goes_on() {
+async fn chunk_after_a_gap_is_rejected_with_the_next_line() {
     let place = tempfile::tempdir().unwrap();
     let world = open(&place.path().join("s"));
     world.take(2, "MSISDN,1,,,green").await.unwrap();
@@ -96,7 +97,7 @@ async fn a_gap_is_refused_and_says_where_it_goes_on() {
 }
 
 #[tokio::test]
-async fn replacing_lets_the_file_win() {
+async fn import_with_replacement_overwrites_registrations() {
     let place = tempfile::tempdir().unwrap();
     let world = open(&place.path().join("s"));
     world.take(2, "MSISDN,1,,,green").await.unwrap();
@@ -106,7 +107,7 @@ async fn replacing_lets_the_file_win() {
 }
 
 #[tokio::test]
-async fn chunks_and_lists_of_refusals_are_bounded() {
+async fn chunks_and_lists_of_rejections_are_limited() {
     let read = |text: &[u8]| {
         Chunk::read(text, 1, &Columns::default(), Conflict::Refuse, |_| true).map(|chunk| chunk.lines.len())
     };
@@ -125,7 +126,7 @@ async fn chunks_and_lists_of_refusals_are_bounded() {
 }
 
 #[test]
-fn names_of_imports_are_plain() {
+fn import_names_have_restricted_characters() {
     for (text, fits) in
         [("a", true), ("A-b_9", true), ("", false), ("a/b", false), ("é", false), ("a b", false)]
     {
@@ -140,7 +141,7 @@ proptest! {
 
     /// Chunks of any size, lost answers, and restarts of the hub: at the end every line was processed once.
     #[test]
-    fn an_import_that_is_interrupted_ends_like_one_that_is_not(
+    fn interrupted_import_has_the_same_result(
         chunks in prop::collection::vec((1..40_usize, any::<bool>(), 0..4_u8), 1..20)
     ) {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();

@@ -10,7 +10,7 @@ use crate::party::PartyIdType;
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum OracleError {
     /// Another oracle is active for this type and currency.
-    #[error("Oracle {id} is active for {kind}{} already", for_currency(.currency))]
+    #[error("Oracle {id} is already active for {kind}{}", for_currency(.currency))]
     Duplicate {
         /// Number of the other oracle.
         id: u32,
@@ -19,7 +19,7 @@ pub enum OracleError {
         /// Its currency.
         currency: Option<Currency>,
     },
-    /// There is no such active oracle.
+    /// The oracle does not exist or was deleted.
     #[error("Oracle not found")]
     NotFound {
         /// The requested number.
@@ -32,7 +32,7 @@ pub enum OracleError {
         reason: &'static str,
     },
     /// The registry is full.
-    #[error("There are {} oracles, which is the most; delete one first", ORACLES_MAX)]
+    #[error("The registry has the maximum of {} oracles; delete one first", ORACLES_MAX)]
     TooMany,
     /// The store failed or was busy.
     #[error(transparent)]

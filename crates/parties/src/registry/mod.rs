@@ -47,7 +47,7 @@ const PAGE_RECORDS: usize = 1024;
 /// An operator's specification of an oracle.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OracleSpec {
-    /// Type of the identifiers that it knows.
+    /// Type of the identifiers that the oracle knows.
     pub kind: PartyIdType,
     /// Its currency; `None`: all currencies without an oracle of their own.
     pub currency: Option<Currency>,
@@ -157,7 +157,7 @@ impl OracleRegistry {
         oracle.await.map(drop)
     }
 
-    /// Deletes an active oracle: its record is retained, but it is no longer used.
+    /// Deletes an active oracle: its record is retained, but the oracle is not used again.
     pub async fn delete(&self, id: u32) -> Result<(), OracleError> {
         let oracle = self.change(move |oracles| {
             let before = oracles.get(id).ok_or(OracleError::NotFound { id })?;
@@ -220,8 +220,8 @@ fn check(
     }
 }
 
-/// Checks that an address is a base to which paths can be appended and that can be called. So the operator learns at
-/// once of a fault that would break every lookup.
+/// Checks that an address can be called and that paths can be appended to it. So the operator learns at once of a fault
+/// that would break every lookup.
 fn check_url(text: &str, schemes: &Schemes) -> Result<(), OracleError> {
     let checked = Target::parse(text)
         .and_then(|target| check_address(text).map(|()| target))

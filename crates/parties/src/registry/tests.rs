@@ -11,17 +11,17 @@ fn msisdn(currency: &str) -> OracleSpec {
 
 const NOW: Timestamp = Timestamp::from_ms(1_900_000_000_000);
 
-/// Who is asked: `built-in`, the oracle's number, or nobody.
+/// The selected source: `built-in`, the oracle's number, or `none`.
 fn asked(registry: &OracleRegistry, kind: PartyIdType, currency: &str) -> String {
     match registry.oracles().select(kind, Currency::parse(currency)) {
-        None => "nobody".to_owned(),
+        None => "none".to_owned(),
         Some(OracleKind::BuiltIn) => "built-in".to_owned(),
         Some(OracleKind::External(oracle)) => oracle.id.to_string(),
     }
 }
 
 #[tokio::test]
-async fn oracles_take_types_over_and_give_them_back() {
+async fn oracle_replaces_the_built_in_directory_until_deleted() {
     let place = tempfile::tempdir().unwrap();
     let store = open_store(&place.path().join("s"));
     let registry = OracleRegistry::open(&store, true, Schemes::default()).unwrap();
@@ -43,26 +43,26 @@ async fn oracles_take_types_over_and_give_them_back() {
     // The place is free again, the number is not.
     assert_eq!(registry.create(msisdn("USD"), NOW).await.unwrap(), 3);
     assert_eq!(registry.create(msisdn("KES"), NOW).await.unwrap(), 4);
-    assert_eq!(all(&registry), "3 3 4", "the oldest where none is default and all have a currency");
-    assert_eq!(asked(&registry, PartyIdType::Iban, "USD"), "built-in", "types are apart");
+    assert_eq!(all(&registry), "3 3 4", "the oldest if none is default and all have a currency");
+    assert_eq!(asked(&registry, PartyIdType::Iban, "USD"), "built-in", "another type is not affected");
     drop((registry, store));
     let registry =
         OracleRegistry::open(&open_store(&place.path().join("s")), false, Schemes::default()).unwrap();
     assert_eq!(all(&registry), "3 3 4", "after a restart");
-    assert_eq!(asked(&registry, PartyIdType::Iban, "USD"), "nobody", "the built-in directory is disabled");
+    assert_eq!(asked(&registry, PartyIdType::Iban, "USD"), "none", "the built-in directory is disabled");
     assert_eq!(registry.create(msisdn("ZMW"), NOW).await.unwrap(), 5);
 }
 
 #[tokio::test]
-async fn mistakes_are_the_clients() {
+async fn invalid_changes_are_client_errors() {
     let place = tempfile::tempdir().unwrap();
     let registry =
         OracleRegistry::open(&open_store(&place.path().join("s")), true, Schemes::default()).unwrap();
     registry.create(msisdn("USD"), NOW).await.unwrap();
     registry.create(msisdn(""), NOW).await.unwrap();
     for (spec, text) in [
-        (msisdn("USD"), "Oracle 1 is active for MSISDN in USD already"),
-        (msisdn(""), "Oracle 2 is active for MSISDN without a currency already"),
+        (msisdn("USD"), "Oracle 1 is already active for MSISDN in USD"),
+        (msisdn(""), "Oracle 2 is already active for MSISDN without a currency"),
     ] {
         let error = registry.create(spec, NOW).await.unwrap_err();
         assert_eq!((error.code().number(), error.to_string()), (3003, text.to_owned()));
@@ -71,16 +71,16 @@ async fn mistakes_are_the_clients() {
     let long = format!("http://{}", "x".repeat(URL_CHARS_MAX));
     for (url, reason) in [
         ("", "is not a URL that can be called; write it as http://host:port"),
-        ("oracle", "is no URL"),
-        ("oracle:3000/", "is no URL"),
-        ("http://", "is no URL"),
-        ("http:///x", "is no URL"),
-        ("http://:3000", "is no URL"),
-        ("http://oracle:", "is no URL"),
+        ("oracle", "is not a URL"),
+        ("oracle:3000/", "is not a URL"),
+        ("http://", "is not a URL"),
+        ("http:///x", "is not a URL"),
+        ("http://:3000", "is not a URL"),
+        ("http://oracle:", "is not a URL"),
         ("http://oracle:99999", "must have a port from 1 to 65535"),
-        ("http://a b", "is no URL"),
-        ("http://é", "is no URL"),
-        ("http://x/é", "is no URL"),
+        ("http://a b", "is not a URL"),
+        ("http://é", "is not a URL"),
+        ("http://x/é", "is not a URL"),
         ("http://#", "must not have a fragment"),
         ("http://x/#y", "must not have a fragment"),
         ("http://me:secret@x", "must not carry credentials before its host"),
@@ -107,7 +107,7 @@ async fn mistakes_are_the_clients() {
 }
 
 #[tokio::test]
-async fn an_update_is_no_duplicate_of_itself_and_keeps_what_it_does_not_name() {
+async fn update_keeps_unnamed_fields_and_may_repeat_its_own_values() {
     let place = tempfile::tempdir().unwrap();
     let registry =
         OracleRegistry::open(&open_store(&place.path().join("s")), true, Schemes::default()).unwrap();
@@ -132,7 +132,7 @@ async fn an_update_is_no_duplicate_of_itself_and_keeps_what_it_does_not_name() {
 }
 
 #[tokio::test]
-async fn changes_that_come_together_see_each_other() {
+async fn concurrent_changes_are_decided_in_order() {
     let place = tempfile::tempdir().unwrap();
     let registry =
         OracleRegistry::open(&open_store(&place.path().join("s")), true, Schemes::default()).unwrap();
@@ -150,7 +150,7 @@ async fn changes_that_come_together_see_each_other() {
 }
 
 #[tokio::test]
-async fn there_is_a_limit() {
+async fn oracles_above_the_limit_are_rejected() {
     let place = tempfile::tempdir().unwrap();
     let registry =
         OracleRegistry::open(&open_store(&place.path().join("s")), true, Schemes::default()).unwrap();

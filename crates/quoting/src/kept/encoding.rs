@@ -12,7 +12,7 @@ const FORMAT: u8 = 1;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Head {
     pub(super) began_at_ms: i64,
-    /// The end of time if there is no expiration.
+    /// The end of time without an expiration.
     pub(super) wanted_until_ns: i64,
     /// The DFSP whose answers and errors are valid: the receiver of the request or, if no request is stored, the first
     /// one to send one.

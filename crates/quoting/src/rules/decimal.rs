@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn other_texts_are_no_numbers() {
+    fn other_texts_are_not_numbers() {
         for text in ["", "-", ".5", "5.", "1.2.3", "+1", "1e", "1e1234567", "0x1", "1 ", "１", "NaN", "e1"] {
             assert_eq!(compare_decimals(text, "1"), None, "{text}");
         }

@@ -3,7 +3,7 @@
 //! The rules are a JSON list in Mojaloop's form:
 //!
 //! ```json
-//! [{ "title": "no more than 1000 USD",
+//! [{ "title": "at most 1000 USD",
 //!    "conditions": { "all": [
 //!      { "fact": "operation", "operator": "equal", "value": "quoteRequest" },
 //!      { "fact": "payload", "path": "$.amount.currency", "operator": "equal", "value": "USD" },
@@ -12,7 +12,7 @@
 //!               "params": { "FSPIOPError": "PAYER_LIMIT_ERROR", "message": "above the limit of the scheme" } } }]
 //! ```
 //!
-//! They are parsed and checked as a whole at the start ([`Rules::parse`]). Without rules, requests are not parsed for
+//! Rules are parsed and checked as a whole at the start ([`Rules::parse`]). Without rules, requests are not parsed for
 //! them. The crate's README has the reference.
 
 mod decimal;
@@ -102,7 +102,7 @@ impl Rules {
         Ok(Self { rules: rules.into() })
     }
 
-    /// Whether there are no rules.
+    /// Whether the list is empty.
     pub fn is_empty(&self) -> bool {
         self.rules.is_empty()
     }
@@ -129,7 +129,7 @@ impl Rules {
         if let Some(title) = several {
             tracing::error!(
                 rule = &**title,
-                "two quoting rules name a destination for one request; refused it"
+                "two quoting rules name a destination for one request; the request was rejected"
             );
             let detail = "several rules name a destination for the quote";
             return Verdict::Refuse(ErrorInformation::new(ErrorCode::INTERNAL, detail));
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn conditions_hold_or_not() {
+    fn conditions_are_evaluated() {
         let mut used = Vec::new();
         for line in lines(include_str!("conditions.txt")) {
             let (expected, condition) = line.split_once(' ').unwrap();
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_named_and_refuse_the_whole_file() {
+    fn mistake_is_reported_and_rejects_the_whole_file() {
         for line in lines(include_str!("mistakes.txt")) {
             let (expected, rules) = line.split_once('|').unwrap();
             let rules = rules.replace("EVENT", EVENT).replace("TEST", TEST);
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn files_are_bounded() {
+    fn rules_files_have_a_maximum_size() {
         let rule = format!(r#"{{"conditions":{{"all":[{TEST}]}},"event":{EVENT}}}"#);
         let rules = |count| format!("[{}]", vec![rule.as_str(); count].join(","));
         assert_eq!(Rules::parse(&rules(RULES_MAX)).unwrap().len(), RULES_MAX);
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_refusal_counts_and_beats_a_new_destination() {
+    fn first_rejection_takes_precedence_over_a_reroute() {
         let payee = EVENT;
         let limit = r#"{"type":"INVALID_QUOTE_REQUEST","params":{"FSPIOPError":4200}}"#;
         let reroute = r#"{"type":"INTERCEPT_QUOTE","params":{"rerouteToFsp":"fxp","sourceCurrency":"EUR",
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_too_deep_counts_as_nothing() {
+    fn values_nested_too_deep_count_as_null() {
         let deep = format!("{}1{}", "[".repeat(100), "]".repeat(100));
         let Json::Array(_) = Json::read(&deep).unwrap() else { panic!("it is a list") };
         let nested = Json::read(&format!(r#"{{"a":{deep}}}"#)).unwrap();

@@ -101,7 +101,7 @@ fn read_step(text: &str) -> Result<(Step, &str), String> {
             name => Ok((Step::Name(name.to_owned()), &rest[end..])),
         };
     }
-    let inner = text.strip_prefix('[').ok_or_else(|| format!("'{text}' is no step of a path"))?;
+    let inner = text.strip_prefix('[').ok_or_else(|| format!("'{text}' is not a valid step of a path"))?;
     if let Some(filter) = inner.strip_prefix("?(") {
         let end = end_outside_quotes(filter, ")]").ok_or_else(|| format!("'{text}' has no )] at its end"))?;
         return Ok((Step::Filter(read_tests(&filter[..end])?), &filter[end + 2..]));
@@ -154,7 +154,7 @@ fn read_test(text: &str) -> Result<Test, String> {
     Ok(Test { name: name.to_owned(), is_equal, literal })
 }
 
-/// The text between quotes of either kind; there are no escapes.
+/// The text between quotes of either kind. Escapes are not supported.
 fn unquote(text: &str) -> Option<&str> {
     ['\'', '"'].iter().find_map(|quote| {
         let inner = text.strip_prefix(*quote)?.strip_suffix(*quote)?;
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_understood_is_refused() {
+    fn invalid_paths_are_rejected() {
         for path in [
             "",
             "a.b",

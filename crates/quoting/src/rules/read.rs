@@ -17,7 +17,7 @@ use super::{
 #[derive(Debug, thiserror::Error)]
 pub enum RulesError {
     /// The file is larger than [`RULES_BYTES_MAX`].
-    #[error("the rules have {bytes} bytes, more than the {RULES_BYTES_MAX} that are read")]
+    #[error("the rules have {bytes} bytes; the maximum is {RULES_BYTES_MAX}")]
     TooLarge {
         /// Its size.
         bytes: usize,
@@ -214,11 +214,12 @@ fn read_headers(value: Json) -> Result<HeaderMap, Mistake> {
     for (name, value) in object(value, at)? {
         let at = join(at, &name);
         let value = text(value, &at)?;
-        let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| mistake(&at, "is no header name"))?;
+        let name = HeaderName::from_bytes(name.as_bytes())
+            .map_err(|_| mistake(&at, "is not a valid header name"))?;
         if header_block::is_not_passed_on(name.as_str()) || OWN_HEADERS.contains(&name.as_str()) {
             return Err(mistake(&at, "is a header that the hub itself writes"));
         }
-        let value = HeaderValue::from_str(&value).map_err(|_| mistake(&at, "is no header value"))?;
+        let value = HeaderValue::from_str(&value).map_err(|_| mistake(&at, "is not a valid header value"))?;
         headers.insert(name, value);
     }
     Ok(headers)

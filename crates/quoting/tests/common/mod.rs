@@ -1,4 +1,4 @@
-//! A hub in which only quoting is real: participants are invented, and sent messages are recorded.
+//! Quoting, with test participants and a recorder instead of delivery.
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
 use std::num::NonZeroU32;

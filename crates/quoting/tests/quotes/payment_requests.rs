@@ -46,7 +46,7 @@ async fn all_messages_go_to_the_destination() {
 }
 
 #[tokio::test]
-async fn ids_of_payment_requests_are_kept_as_they_came() {
+async fn ids_of_payment_requests_are_forwarded_unchanged() {
     let hub = Hub::new(Setup::default());
     hub.take("GET /transactionRequests/a%20b", "bluebank", "greenbank", "").await.unwrap();
     assert_eq!(hub.sent(), ["greenbank GET /requests/transactionRequests/a%20b < bluebank"]);
@@ -55,7 +55,7 @@ async fn ids_of_payment_requests_are_kept_as_they_came() {
 }
 
 #[tokio::test]
-async fn the_query_of_an_authorization_gets_one_form() {
+async fn query_of_an_authorization_is_normalized() {
     let hub = Hub::new(Setup::default());
     let line = format!("GET /authorizations/{QUOTE_ID}?authenticationType=%4fTP&note=a+b%2B&amount=1");
     hub.take(&line, "bluebank", "greenbank", "").await.unwrap();

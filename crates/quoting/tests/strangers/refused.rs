@@ -32,14 +32,18 @@ async fn code(hub: &Hub, line: &str, from: &str, to: &str, body: &str) -> u16 {
 }
 
 #[tokio::test]
-async fn only_the_dfsp_that_was_asked_answers() {
+async fn only_the_receiver_may_answer() {
     let directory = tempfile::tempdir().unwrap();
     for store in [None, Some(directory.path())] {
         let hub = strict(store, "");
         let (put, failing) = (put(), format!("{}/error", put()));
         for line in [&put, &failing] {
             let body = if line.ends_with("error") { ERROR } else { &worth("12") };
-            assert_eq!(code(&hub, line, "greenbank", "bluebank", body).await, 3205, "before it was asked");
+            assert_eq!(
+                code(&hub, line, "greenbank", "bluebank", body).await,
+                3205,
+                "an answer before the request"
+            );
         }
         hub.take(POST, "bluebank", "greenbank", &quote(&[])).await.unwrap();
         hub.sent();
@@ -78,7 +82,7 @@ async fn each_kind_of_request_is_answered_by_its_receiver_only() {
 }
 
 #[tokio::test]
-async fn an_answer_may_come_from_the_dfsp_that_a_rule_chose() {
+async fn answer_of_a_rerouted_quotes_receiver_is_accepted() {
     let hub = strict(None, TO_FXP);
     hub.take(POST, "bluebank", "greenbank", &quote(&[])).await.unwrap();
     hub.sent();
@@ -89,7 +93,7 @@ async fn an_answer_may_come_from_the_dfsp_that_a_rule_chose() {
 /// After a restart the hub has lost the requests in memory, and rejects their answers. A stored quote can still be
 /// answered.
 #[tokio::test]
-async fn a_kept_quote_is_answered_after_a_restart() {
+async fn stored_quote_is_answered_after_a_restart() {
     let directory = tempfile::tempdir().unwrap();
     let hub = strict(Some(directory.path()), "");
     hub.take(POST, "bluebank", "greenbank", &quote(&[])).await.unwrap();

@@ -1,4 +1,4 @@
-//! Logs that begin after records: after those of a standalone hub, or after the removed files of a copy.
+//! Logs that begin after records: after the records of a standalone hub, or after the removed files of a copy.
 
 use std::sync::Arc;
 
@@ -75,11 +75,11 @@ fn begins(log: &MemoryLog) -> Option<Beginning> {
 }
 
 fn fills(node: &Node, log: &MemoryLog) {
-    examined(node, log).expect("nothing is nothing else").run(&node.settings()).expect("acknowledged");
+    examined(node, log).expect("an empty log").run(&node.settings()).expect("acknowledged");
 }
 
 #[test]
-fn a_topic_made_anew_begins_with_the_oldest_records_that_are_kept() {
+fn new_topic_begins_with_the_oldest_retained_records() {
     let (nodes, beginning) = trimmed();
     let log = MemoryLog::default();
     fills(&nodes[0], &log);
@@ -105,14 +105,14 @@ fn a_topic_made_anew_begins_with_the_oldest_records_that_are_kept() {
         assert!(is_told, "{error}");
     }
     assert_eq!(records_from(&nodes[2].disk, 1).len(), 4, "nothing was written behind a gap");
-    // The log continues with any node that follows it.
+    // The log continues with any follower.
     let next = Node { life: 7, ..nodes[1].clone() };
     claim(&next.elected(&log)).append(&mut large(31)).expect("appended");
     follows(&nodes[0], &log, Copied { seq: 31, ..all });
 }
 
 #[test]
-fn a_node_that_has_another_record_there_does_not_go_on() {
+fn node_with_a_different_record_stops() {
     let (nodes, beginning) = trimmed();
     let other = Node::new(1);
     let old = MemoryLog::default();
@@ -138,7 +138,7 @@ fn a_node_that_has_another_record_there_does_not_go_on() {
 }
 
 #[test]
-fn whatever_becomes_of_its_attempts_a_log_begins_once() {
+fn log_begins_once_despite_failed_attempts() {
     use Fate::{Lost, Sound, Twice, Unacknowledged};
     for fates in [[Lost, Sound], [Unacknowledged, Sound], [Twice, Lost], [Unacknowledged, Unacknowledged]] {
         let (nodes, beginning) = trimmed();
@@ -151,13 +151,13 @@ fn whatever_becomes_of_its_attempts_a_log_begins_once() {
 }
 
 #[test]
-fn a_log_that_another_node_was_quicker_to_begin_is_left_as_it_is() {
+fn log_that_another_node_began_first_is_unchanged() {
     let (nodes, _) = trimmed();
     let quicker = MemoryLog::default();
     drop(claim(&Node::new(9).elected(&quicker)));
     let log = MemoryLog::default();
     log.put_ahead(Arc::clone(&quicker.entries()[0]));
-    let repair = examined(&nodes[0], &log).expect("nothing is nothing else");
+    let repair = examined(&nodes[0], &log).expect("an empty log");
     let error = repair.run(&nodes[0].settings()).expect_err("another one leads");
     assert!(matches!(error, ReplicationError::Contended { .. }), "{error}");
     assert_eq!(kinds(&log), [Kind::Claim, Kind::Begin]);
@@ -179,7 +179,7 @@ fn alone() -> Node {
 }
 
 #[test]
-fn a_hub_alone_becomes_a_node_once_it_fills_an_empty_log() {
+fn standalone_hub_becomes_a_node_once_it_fills_an_empty_log() {
     let node = alone();
     let log = MemoryLog::default();
     let is_alone = |error: ReplicationError| matches!(error, ReplicationError::NotReplicated);
@@ -203,7 +203,7 @@ fn a_hub_alone_becomes_a_node_once_it_fills_an_empty_log() {
 }
 
 #[test]
-fn a_hub_alone_whose_oldest_files_are_gone_becomes_one_too() {
+fn standalone_hub_without_its_oldest_files_becomes_a_node() {
     let node = alone();
     let first = trim(&node.disk, 9);
     assert!(first > 1);

@@ -23,7 +23,7 @@ fn go_on(appender: &mut Box<dyn Appender>, node: &Node, first_seq: u64) {
 }
 
 #[test]
-fn nothing_is_deleted_that_a_node_needs() {
+fn entries_that_a_node_needs_are_not_deleted() {
     let (log, [leads, follows, late]) = (MemoryLog::default(), [0, 1, 2].map(Node::new));
     let mut appender = claim(&leads.elected(&log));
     assert_eq!(log.delete_before_need(), 0, "it has read nothing yet");
@@ -47,7 +47,7 @@ fn nothing_is_deleted_that_a_node_needs() {
 }
 
 #[test]
-fn a_node_that_was_removed_does_not_go_on_without_what_was_deleted() {
+fn removed_node_does_not_continue_without_deleted_entries() {
     let (log, [leads, sleeps]) = (MemoryLog::default(), [0, 1].map(Node::new));
     let mut appender = claim(&leads.elected(&log));
     go_on(&mut appender, &leads, 1);

@@ -27,7 +27,7 @@ fn kinds(log: &MemoryLog) -> Vec<Kind> {
 }
 
 #[test]
-fn the_first_node_leads_and_the_others_have_its_records() {
+fn first_node_leads_and_the_others_have_its_records() {
     let (log, [first, second]) = (MemoryLog::default(), [0, 1].map(Node::new));
     let journal = first.elected(&log);
     let mut appender = claim(&journal);
@@ -42,7 +42,7 @@ fn the_first_node_leads_and_the_others_have_its_records() {
 }
 
 #[test]
-fn an_answer_that_records_nothing_waits_for_a_beat() {
+fn answer_without_a_record_waits_for_a_heartbeat() {
     let (log, node) = (MemoryLog::default(), Node::new(0));
     let mut appender = claim(&node.elected(&log));
     appender.confirm().expect("it leads");
@@ -55,7 +55,7 @@ fn an_answer_that_records_nothing_waits_for_a_beat() {
 }
 
 #[test]
-fn retries_and_copies_change_nothing() {
+fn retries_and_duplicate_entries_have_no_effect() {
     let (log, [first, second]) = (MemoryLog::default(), [0, 1].map(Node::new));
     let mut appender = claim(&first.elected(&log));
     let mut next_seq = 1;
@@ -73,7 +73,7 @@ fn retries_and_copies_change_nothing() {
 }
 
 #[test]
-fn a_former_leader_is_told_who_leads_and_follows_again() {
+fn former_leader_learns_the_leader_and_follows_again() {
     let (log, [mut first, second]) = (MemoryLog::default(), [0, 1].map(Node::new));
     let mut former = claim(&first.elected(&log));
     former.append(&mut batch(1, 2)).expect("appended");
@@ -81,7 +81,7 @@ fn a_former_leader_is_told_who_leads_and_follows_again() {
     let mut leader = claim(&second.elected(&log));
     leader.append(&mut batch(3, 1)).expect("appended");
     for _ in 0..2 {
-        let error = former.append(&mut batch(3, 5)).expect_err("it leads no more");
+        let error = former.append(&mut batch(3, 5)).expect_err("it is no longer the leader");
         assert!(matches!(&error, JournalError::Superseded { by } if by == "node-1"), "{error}");
     }
     assert!(
@@ -98,7 +98,7 @@ fn a_former_leader_is_told_who_leads_and_follows_again() {
 }
 
 #[test]
-fn a_former_leader_that_may_not_write_reads_who_leads() {
+fn former_leader_without_write_access_reads_the_new_leader() {
     for fate in [Fate::Denied, Fate::Silence] {
         let (log, [mut first, second]) = (MemoryLog::default(), [0, 1].map(Node::new));
         let mut former = claim(&first.elected(&log));
@@ -107,7 +107,7 @@ fn a_former_leader_that_may_not_write_reads_who_leads() {
         leader.append(&mut batch(3, 1)).expect("appended");
         let entries = log.entries().len();
         log.fate(&[fate; 1_000]);
-        let error = former.append(&mut batch(3, 5)).expect_err("it leads no more");
+        let error = former.append(&mut batch(3, 5)).expect_err("it is no longer the leader");
         assert!(matches!(&error, JournalError::Superseded { by } if by == "node-1"), "{error}");
         assert_eq!(log.entries().len(), entries, "it was let in");
         drop(former);
@@ -118,7 +118,7 @@ fn a_former_leader_that_may_not_write_reads_who_leads() {
 }
 
 #[test]
-fn a_leader_that_may_write_again_goes_on() {
+fn leader_continues_once_it_may_write_again() {
     let (log, [leader, other]) = (MemoryLog::default(), [0, 1].map(Node::new));
     let mut appender = claim(&leader.elected(&log));
     appender.append(&mut batch(1, 2)).expect("appended");
@@ -133,7 +133,7 @@ fn a_leader_that_may_write_again_goes_on() {
 }
 
 #[test]
-fn a_claim_that_arrived_first_makes_the_batch_void() {
+fn earlier_claim_makes_the_batch_void() {
     let (log, [first, second]) = (MemoryLog::default(), [0, 1].map(Node::new));
     let mut former = claim(&first.elected(&log));
     former.append(&mut batch(1, 2)).expect("appended");
@@ -143,11 +143,11 @@ fn a_claim_that_arrived_first_makes_the_batch_void() {
     log.put_ahead(rival.entries().pop().expect("a claim"));
     let error = former.append(&mut batch(3, 1)).expect_err("the claim came first");
     assert!(matches!(&error, JournalError::Superseded { by } if by == "node-1"), "{error}");
-    assert_eq!(first.records().len(), 2, "what is void is in no copy");
+    assert_eq!(first.records().len(), 2, "no copy has a void record");
 }
 
 #[test]
-fn a_leader_that_ends_in_order_is_followed_at_once() {
+fn leader_that_stops_in_order_is_succeeded_at_once() {
     for (successor, others) in [(None, [1, 2]), (Some(2), [2, 1])] {
         let (log, leader) = (MemoryLog::default(), Node::new(0));
         let mut appender = claim(&leader.elected(&log));
@@ -179,7 +179,7 @@ fn a_leader_that_ends_in_order_is_followed_at_once() {
 }
 
 #[test]
-fn a_node_that_was_named_and_is_dead_is_waited_for_as_long_as_always() {
+fn dead_named_successor_is_waited_for_as_usual() {
     let (log, [leader, other]) = (MemoryLog::default(), [0, 1].map(Node::new));
     let mut appender = claim(&leader.elected(&log));
     appender.append(&mut batch(1, 5)).expect("appended");
@@ -195,13 +195,13 @@ fn a_node_that_was_named_and_is_dead_is_waited_for_as_long_as_always() {
 }
 
 #[test]
-fn a_hand_over_that_no_broker_acknowledges_ends_after_three_seconds() {
+fn unacknowledged_handover_ends_after_three_seconds() {
     let (log, leader) = (MemoryLog::default(), Node::new(0));
     let mut appender = claim(&leader.elected(&log));
     appender.append(&mut batch(1, 5)).expect("appended");
     let began = leader.clock.now();
     log.fate(&[Fate::Silence]);
-    let error = appender.hand_over(None).expect_err("nobody acknowledged it");
+    let error = appender.hand_over(None).expect_err("no acknowledgement");
     assert!(error.to_string().contains("was not acknowledged"), "{error}");
     let waited = leader.clock.now().saturating_sub(began).as_millis();
     assert!((3_000..3_200).contains(&waited), "{waited}");
@@ -209,7 +209,7 @@ fn a_hand_over_that_no_broker_acknowledges_ends_after_three_seconds() {
 }
 
 #[test]
-fn a_leader_whose_entries_are_not_acknowledged_says_that_it_is_held_up() {
+fn leader_without_acknowledgements_reports_that_it_is_held_up() {
     let (log, node) = (MemoryLog::default(), Node::new(0));
     let leads = node.elected(&log);
     let mut appender = claim(&leads);
@@ -219,26 +219,26 @@ fn a_leader_whose_entries_are_not_acknowledged_says_that_it_is_held_up() {
     let appending = thread::spawn(move || appender.append(&mut batch(2, 1)).is_err());
     let since = Instant::now();
     while !leads.is_held_up() {
-        assert!(since.elapsed() < LIMIT, "it says nothing");
+        assert!(since.elapsed() < LIMIT, "the leader does not report that it is held up");
         thread::yield_now();
     }
     node.stops.store(true, Ordering::Release);
-    assert!(appending.join().expect("no panic"), "what was not acknowledged was appended");
+    assert!(appending.join().expect("no panic"), "the unacknowledged batch was appended in the end");
     assert!(!leads.is_held_up(), "nothing is on its way");
 }
 
 #[test]
-fn a_leader_whose_process_ends_waits_for_no_broker() {
+fn ending_leader_does_not_wait_for_brokers() {
     let (log, leader) = (MemoryLog::default(), Node::new(0));
     let mut appender = claim(&leader.elected(&log));
     log.fate(&[Fate::Silence]);
     leader.stops.store(true, Ordering::Release);
-    let error = appender.append(&mut batch(1, 5)).expect_err("nobody acknowledged it");
+    let error = appender.append(&mut batch(1, 5)).expect_err("no acknowledgement");
     assert!(error.to_string().contains("was not acknowledged"), "{error}");
 }
 
 #[test]
-fn what_is_there_is_synced_together_and_told_when_it_is_on_disk() {
+fn arrived_entries_are_synced_together_and_reported_once_on_disk() {
     let (log, [leads, follows]) = (MemoryLog::default(), [0, 1].map(Node::new));
     let mut appender = claim(&leads.elected(&log));
     for seq in 1..=40 {
@@ -256,7 +256,7 @@ fn what_is_there_is_synced_together_and_told_when_it_is_on_disk() {
         position.seq >= 40
     });
     assert!(matches!(stood, Ok(Stood::Stopped)));
-    assert!(told == 1 && syncs() < 12, "told {told} times, {} syncs", syncs());
+    assert!(told == 1 && syncs() < 12, "{told} reports, {} syncs", syncs());
 }
 
 /// The position in a node's `place`.
@@ -266,7 +266,7 @@ fn copied(log: &MemoryLog, node: &Node) -> Option<u64> {
 }
 
 #[test]
-fn a_survey_ends_when_the_log_says_nothing_more() {
+fn survey_ends_when_no_entry_arrives() {
     let (log, node) = (MemoryLog::default(), Node::new(0));
     claim(&node.elected(&log)).append(&mut batch(1, 5)).expect("appended");
     let mut partition = log.node(&VirtualClock::default());
@@ -303,7 +303,7 @@ fn newer_entry() -> Arc<[u8]> {
 }
 
 #[test]
-fn an_engine_finds_the_leadership_once_and_all_records() {
+fn engine_receives_the_leadership_once_with_all_records() {
     let (log, node) = (MemoryLog::default(), Node::new(0));
     let journal = node.elected(&log);
     let claimed = |known| upesi_journal::Log::claim(&journal, known).map(|_| ());
@@ -322,7 +322,7 @@ fn refused(node: &Node, log: &MemoryLog) -> ReplicationError {
 }
 
 #[test]
-fn a_node_does_not_go_on_with_a_log_that_is_not_its_own() {
+fn node_rejects_a_truncated_or_different_log() {
     let (log, node) = (MemoryLog::default(), Node::new(0));
     let mut appender = claim(&node.elected(&log));
     appender.append(&mut batch(1, 2)).expect("appended");
@@ -361,7 +361,7 @@ fn a_node_does_not_go_on_with_a_log_that_is_not_its_own() {
 }
 
 #[test]
-fn a_leader_whose_copy_has_no_room_appends_nothing_twice() {
+fn leader_with_a_full_disk_appends_nothing_twice() {
     let (log, node) = (MemoryLog::default(), Node::new(0));
     let mut appender = claim(&node.elected(&log));
     appender.append(&mut batch(1, 2)).expect("appended");
@@ -378,7 +378,7 @@ fn a_leader_whose_copy_has_no_room_appends_nothing_twice() {
 }
 
 #[test]
-fn the_place_of_a_leader_is_written_once_a_second_and_only_if_it_changed() {
+fn changed_position_of_a_leader_is_written_once_a_second() {
     let (log, node) = (MemoryLog::default(), Node::new(0));
     let mut appender = claim(&node.elected(&log));
     let copied = |log: &MemoryLog| {
@@ -399,9 +399,9 @@ fn the_place_of_a_leader_is_written_once_a_second_and_only_if_it_changed() {
     assert_eq!(copied(&log), (Some(4), 4));
 }
 
-/// The space of the copy is reserved in advance; that of the place is not.
+/// The space of the copy is reserved in advance; the space of the place is not.
 #[test]
-fn a_place_that_finds_no_room_is_written_later_and_one_that_the_disk_fails_ends_the_node() {
+fn position_is_written_later_on_a_full_disk_and_a_failed_disk_ends_the_node() {
     let (log, node) = (MemoryLog::default(), Node::new(0));
     let mut appender = claim(&node.elected(&log));
     let place = || node.disk.contents("place").expect("a place");
@@ -423,7 +423,7 @@ fn a_place_that_finds_no_room_is_written_later_and_one_that_the_disk_fails_ends_
 }
 
 #[test]
-fn a_copy_that_lost_its_end_is_refused() {
+fn copy_that_lost_its_end_is_rejected() {
     let (log, [node, other]) = (MemoryLog::default(), [0, 1].map(Node::new));
     let mut appender = claim(&node.elected(&log));
     appender.append(&mut batch(1, 2)).expect("appended");
@@ -460,7 +460,7 @@ impl Clock for Until {
 }
 
 #[test]
-fn a_node_that_may_not_lead_never_claims() {
+fn node_without_permission_to_lead_never_claims() {
     let (log, node) = (MemoryLog::default(), Node::new(0));
     for (may_claim, entries) in [(false, 0), (true, 1)] {
         let stops = Arc::new(AtomicBool::new(false));
@@ -478,7 +478,7 @@ fn a_node_that_may_not_lead_never_claims() {
 }
 
 #[test]
-fn a_node_that_is_promoted_claims_at_once_though_it_may_not_lead() {
+fn promoted_node_claims_at_once_even_without_permission_to_lead() {
     let (log, node) = (MemoryLog::default(), Node::new(0));
     let settings = NodeSettings { may_claim: false, ..node.settings() };
     settings.is_promoted.store(true, Ordering::Release);
@@ -490,13 +490,13 @@ fn a_node_that_is_promoted_claims_at_once_though_it_may_not_lead() {
     let mut tell = |progress: &Progress| leader = progress.position.leader.map(|(node, _)| node);
     let stood = stand_by(log.node(&node.clock), node.copies(), &settings, &clock, &stops, &mut tell);
     assert!(matches!(stood, Ok(Stood::Elected(_))));
-    assert_eq!(leader, Some(settings.node), "it was not told");
+    assert_eq!(leader, Some(settings.node), "it was not reported");
     let silence = settings.patience.silence;
     assert!(node.clock.now() < begun + silence, "it waited for {:?}", node.clock.now() - begun);
 }
 
 #[test]
-fn a_node_whose_clock_is_ahead_of_the_logs_leaves_the_lead_to_others_and_says_so() {
+fn node_with_a_fast_clock_leaves_leadership_and_reports_it() {
     let hour = Duration::from_secs(3_600);
     let (log, node) = (MemoryLog::default(), Node::new(0));
     log.fall_behind(hour);
@@ -505,7 +505,7 @@ fn a_node_whose_clock_is_ahead_of_the_logs_leaves_the_lead_to_others_and_says_so
     let mut tell = |progress: &Progress| told.extend((!progress.ahead.is_zero()).then_some(progress.ahead));
     let partition = log.node(&node.clock);
     let stood = stand_by(partition, node.copies(), &settings, &clock, &node.stops, &mut tell);
-    // There is no other node.
+    // The cluster has no other node.
     assert!(matches!(stood, Ok(Stood::Elected(_))));
     assert!(node.clock.now() - begun > settings.patience.behind_silence, "{:?}", node.clock.now() - begun);
     assert_eq!(kinds(&log), [Kind::Claim, Kind::HandOver, Kind::Claim]);
@@ -516,7 +516,7 @@ fn a_node_whose_clock_is_ahead_of_the_logs_leaves_the_lead_to_others_and_says_so
 }
 
 #[test]
-fn a_copy_that_is_ahead_of_its_place_is_compared_with_the_log() {
+fn copy_ahead_of_its_position_is_compared_with_the_log() {
     let (log, node) = (MemoryLog::default(), Node::new(0));
     let mut appender = claim(&node.elected(&log));
     appender.append(&mut batch(1, 2)).expect("appended");
@@ -551,7 +551,7 @@ fn a_copy_that_is_ahead_of_its_place_is_compared_with_the_log() {
 
 /// A node whose state has failed still follows, so that its copy stays complete.
 #[test]
-fn a_node_that_is_unfit_follows_without_claims_even_if_it_is_promoted() {
+fn unfit_node_never_claims_even_if_promoted() {
     let (log, first, node) = (MemoryLog::default(), Node::new(0), Node::new(1));
     let mut appender = claim(&first.elected(&log));
     appender.append(&mut batch(1, 2)).expect("appended");
@@ -570,7 +570,7 @@ fn a_node_that_is_unfit_follows_without_claims_even_if_it_is_promoted() {
 
 /// Its state fails when it reads that its own claim was accepted. It hands leadership over, and claims it no longer.
 #[test]
-fn a_node_that_becomes_unfit_as_it_is_elected_hands_over() {
+fn node_that_becomes_unfit_during_its_election_hands_over() {
     let (log, node) = (MemoryLog::default(), Node::new(0));
     let settings = node.settings();
     let (stops, limit) = (Arc::new(AtomicBool::new(false)), node.clock.now() + Duration::from_secs(60));

@@ -15,7 +15,7 @@ use crate::support::{Fate, MemoryLog, Node, batch, claim};
 const SEEDS: u64 = 40;
 
 #[test]
-fn copies_come_back_to_what_was_accepted() {
+fn copies_return_to_the_accepted_records() {
     let (mut losses, mut changes) = (0, 0);
     for seed in 0..SEEDS {
         let log = MemoryLog::default();
@@ -83,7 +83,7 @@ fn copies_come_back_to_what_was_accepted() {
 /// While brokers elect a leader, their answer may be outdated. A permanent loss is an error, and no node claims
 /// leadership.
 #[test]
-fn a_log_that_loses_its_end_under_a_follower_stops_it_without_a_claim() {
+fn truncated_log_stops_a_follower_without_a_claim() {
     let (log, first, node) = (MemoryLog::default(), Node::new(0), Node::new(1));
     let mut appender = claim(&first.elected(&log));
     appender.append(&mut batch(1, 2)).expect("appended");

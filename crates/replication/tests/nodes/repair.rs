@@ -59,7 +59,7 @@ fn cut() -> (MemoryLog, [Node; 3]) {
 }
 
 #[test]
-fn a_repair_takes_what_the_copy_lacks() {
+fn repair_copies_records_that_the_copy_lacks() {
     let (log, node) = (MemoryLog::default(), Node::new(0));
     let mut appender = claim(&node.elected(&log));
     appends(&mut appender, 1..=30);
@@ -72,7 +72,7 @@ fn a_repair_takes_what_the_copy_lacks() {
 }
 
 #[test]
-fn what_was_lost_comes_back_from_the_longest_copy() {
+fn repair_restores_lost_records_from_the_longest_copy() {
     let (log, nodes) = cut();
     for (node, has) in nodes.iter().zip([30, 20]) {
         let error = stops(node, &log);
@@ -86,7 +86,7 @@ fn what_was_lost_comes_back_from_the_longest_copy() {
     assert_eq!((repair.log(), repair.copy()), (ends(15, 1), ends(30, 3)));
     let before = log.entries();
     drop(repair);
-    assert_eq!(log.entries(), before, "nothing was asked for");
+    assert_eq!(log.entries(), before, "examining changes nothing");
     let repair = examined(&nodes[0], &log).expect("the log's own records");
     repair.run(&nodes[0].settings()).expect("acknowledged");
     let repaired = log.entries();
@@ -108,7 +108,7 @@ fn what_was_lost_comes_back_from_the_longest_copy() {
 }
 
 #[test]
-fn a_repair_that_was_cut_off_is_done_by_another() {
+fn interrupted_repair_is_completed_by_another_one() {
     let (log, nodes) = cut();
     let whole = {
         let log = MemoryLog::of(&log.entries());
@@ -128,7 +128,7 @@ fn a_repair_that_was_cut_off_is_done_by_another() {
 }
 
 #[test]
-fn a_node_whose_copy_is_short_does_not_lead_over_what_others_told_of() {
+fn node_with_a_short_copy_does_not_lead_before_records_that_others_reported() {
     let (log, nodes) = cut();
     // It reported its copy while it followed; the node with the longest copy reports at its start.
     let error = stops(&nodes[2], &log);
@@ -137,7 +137,7 @@ fn a_node_whose_copy_is_short_does_not_lead_over_what_others_told_of() {
     stops(&nodes[0], &log);
     let error = stops(&nodes[2], &log);
     assert!(is_told(30)(&error), "{error}");
-    assert_eq!(nodes[2].records().len(), 15, "it read what the log has");
+    assert_eq!(nodes[2].records().len(), 15, "the node has all records of the log");
     // An operator confirms that their disks are lost.
     log.remove(0);
     log.remove(1);
@@ -145,7 +145,7 @@ fn a_node_whose_copy_is_short_does_not_lead_over_what_others_told_of() {
 }
 
 #[test]
-fn a_log_that_has_something_else_there_is_not_repaired() {
+fn log_with_other_records_is_not_repaired() {
     let (log, nodes) = cut();
     log.remove(1);
     let next = Node { life: 7, ..nodes[2].clone() };
@@ -160,7 +160,7 @@ fn a_log_that_has_something_else_there_is_not_repaired() {
 }
 
 #[test]
-fn a_log_that_begins_late_is_read_from_an_older_place() {
+fn log_that_begins_late_is_read_from_an_older_position() {
     let (log, node) = (MemoryLog::default(), Node::new(0));
     let mut appender = claim(&node.elected(&log));
     for seq in 1..=60 {
@@ -189,10 +189,10 @@ fn a_log_that_begins_late_is_read_from_an_older_place() {
 }
 
 #[test]
-fn a_topic_that_was_made_anew_gets_everything() {
+fn new_topic_gets_all_records() {
     let (_, nodes) = cut();
     let log = MemoryLog::default();
-    let repair = examined(&nodes[0], &log).expect("nothing is nothing else");
+    let repair = examined(&nodes[0], &log).expect("an empty log");
     assert_eq!(repair.log(), Copied::default());
     repair.run(&nodes[0].settings()).expect("acknowledged");
     for node in &nodes[1..] {

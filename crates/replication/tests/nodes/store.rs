@@ -1,4 +1,4 @@
-//! The store's records, which the nodes share in addition to those of the engine.
+//! The store's records, which the nodes share in addition to the engine's records.
 
 use std::sync::Arc;
 
@@ -43,7 +43,7 @@ fn the_store_of_every_node_has_the_same_records() {
 }
 
 #[test]
-fn a_store_goes_on_where_the_log_is() {
+fn store_continues_at_the_position_of_the_log() {
     let (log, [first, second]) = (MemoryLog::default(), [0, 1].map(Node::new));
     let [_engine, mut store] = appenders(&first, &log);
     store.append(&mut batch(1, 7)).expect("appended");
@@ -63,13 +63,13 @@ fn end_of(node: &Node) -> (u64, i64, Vec<u8>) {
 }
 
 #[test]
-fn changes_of_a_former_leader_are_in_no_store() {
+fn changes_of_a_former_leader_reach_no_store() {
     let (log, [mut first, second]) = (MemoryLog::default(), [0, 1].map(Node::new));
     let [mut engine, mut store] = appenders(&first, &log);
     store.append(&mut batch(1, 2)).expect("appended");
     let [_leads, mut leads] = appenders(&second, &log);
     for _ in 0..2 {
-        let error = store.append(&mut batch(3, 1)).expect_err("it leads no more");
+        let error = store.append(&mut batch(3, 1)).expect_err("it is no longer the leader");
         assert!(matches!(&error, JournalError::Superseded { by } if by == "node-1"), "{error}");
     }
     assert!(matches!(store.confirm(), Err(JournalError::Superseded { .. })));
@@ -95,7 +95,7 @@ fn after_a_hand_over_the_store_appends_nothing() {
 }
 
 #[test]
-fn without_room_for_its_copy_the_store_appends_nothing_and_may_try_again() {
+fn store_on_a_full_disk_appends_nothing_and_may_retry() {
     let (log, node) = (MemoryLog::default(), Node::new(0));
     let [mut engine, mut store] = appenders(&node, &log);
     store.append(&mut batch(1, 1)).expect("appended");
@@ -107,13 +107,13 @@ fn without_room_for_its_copy_the_store_appends_nothing_and_may_try_again() {
     let error = store.append(&mut large).expect_err("no room");
     assert!(matches!(error, JournalError::DiskFull { .. }), "{error}");
     assert_eq!(log.entries().len(), entries, "nothing that this node cannot keep");
-    engine.append(&mut batch(1, 1)).expect("payments go on");
+    engine.append(&mut batch(1, 1)).expect("the engine can still append");
     node.store.clear_faults();
     store.append(&mut large).expect("there is room again");
 }
 
 #[test]
-fn a_store_that_is_not_a_copy_is_refused() {
+fn store_that_is_not_a_copy_is_rejected() {
     let log = MemoryLog::default();
     let node = Node::new(0);
     let disk: Arc<dyn Disk> = Arc::new(node.store.clone());

@@ -24,15 +24,15 @@ pub const CLUSTER: ClusterId = ClusterId(0xc1);
 /// The fate of an attempt in the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// It arrives, and is acknowledged.
+    /// The attempt arrives, and is acknowledged.
     Sound,
-    /// It never arrives, and the client gives up.
+    /// The attempt never arrives, and the client times out.
     Lost,
-    /// It arrives, but its acknowledgement does not.
+    /// The attempt arrives, but its acknowledgement does not.
     Unacknowledged,
-    /// It arrives twice; the second copy is acknowledged first.
+    /// The attempt arrives twice; the second copy is acknowledged first.
     Twice,
-    /// It never arrives, and the client does not give up.
+    /// The attempt never arrives, and the client does not time out.
     Silence,
     /// The brokers deny the write. The client waits before it reports this.
     Denied,
@@ -308,7 +308,7 @@ impl Node {
     pub fn elected(&self, log: &MemoryLog) -> ReplicatedLog {
         match self.stand_by(log, |_| false).expect("a sound log") {
             Stood::Elected(log) => log,
-            Stood::Stopped => panic!("nobody told it to stop"),
+            Stood::Stopped => panic!("it stopped without a request"),
         }
     }
 

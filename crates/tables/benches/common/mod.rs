@@ -4,7 +4,7 @@ use std::path::Path;
 use std::str::FromStr;
 use std::time::{Duration, Instant};
 
-/// Waits until the process has used no CPU for a second, which is when closed divisions are written anew. The growing
+/// Waits until the process has used no CPU for a second, which is when closed divisions are rewritten. The growing
 /// one keeps its tables beside each other.
 pub fn settle() -> Duration {
     let start = Instant::now();

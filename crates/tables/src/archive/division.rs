@@ -103,7 +103,7 @@ impl Division {
         Mark { watermark: self.watermark(), time: self.time() }
     }
 
-    /// Deletes its files once it has no more users.
+    /// Deletes the division's files once its last user is gone.
     pub(crate) fn doom(&self) {
         self.files.is_doomed.store(true, Ordering::Release);
     }
@@ -258,12 +258,12 @@ impl Division {
         Ok(())
     }
 
-    /// Its transfers, in the order of their keys.
+    /// The division's transfers, in the order of their keys.
     pub(crate) fn iter(&self) -> impl Iterator<Item = Result<(TransferId, Slice), TablesError>> + '_ {
         self.iter_behind(None)
     }
 
-    /// Its transfers after one of them.
+    /// The division's transfers after a given one.
     pub(crate) fn iter_behind(
         &self,
         after: Option<TransferId>,
@@ -275,8 +275,9 @@ impl Division {
             Ok((key, _)) if *key == keyspace::WATERMARK_KEY => None,
             Ok((key, value)) => {
                 let id = <[u8; 17]>::try_from(&*key).ok().and_then(|key| TransferId::from_key(&key));
-                let what =
-                    || store_damaged(&self.path, &format!("a key of {} bytes is no transfer id", key.len()));
+                let what = || {
+                    store_damaged(&self.path, &format!("a key of {} bytes is not a transfer id", key.len()))
+                };
                 Some(id.map(|id| (id, value)).ok_or_else(what))
             }
         })

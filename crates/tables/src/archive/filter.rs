@@ -1,9 +1,9 @@
 //! A filter in memory that proves that an id is not archived.
 //!
-//! It is a Bloom filter of blocks, each 256 bits in which a key sets eight (the "split block" layout of Parquet), so a
-//! check reads one cache line per segment. Checks take no lock: a worker thread must not wait while the archivist
-//! writes. The number of transfers is not known in advance, so the filter grows by segments, each as large as all
-//! before it.
+//! The filter is a Bloom filter of blocks, each 256 bits in which a key sets eight (the "split block" layout of
+//! Parquet), so a check reads one cache line per segment. Checks take no lock: a worker thread must not wait while the
+//! archivist writes. The number of transfers is not known in advance, so the filter grows by segments, each as large as
+//! all before it.
 
 use std::hash::BuildHasher;
 use std::sync::atomic::Ordering;

@@ -52,7 +52,7 @@ fn a_known_size_takes_one_segment() {
 }
 
 #[test]
-fn a_filter_takes_only_what_segments_are() {
+fn filter_is_built_only_from_valid_segments() {
     let of = |segments: Vec<Vec<u32>>| Filter::from_segments(segments, 3);
     for none in [vec![vec![]], vec![vec![0; 8], vec![0; 7]], vec![vec![0; 8]; 33]] {
         assert!(of(none).is_none());
@@ -60,7 +60,11 @@ fn a_filter_takes_only_what_segments_are() {
     let filter = of(vec![vec![0; 8]; 32]).unwrap();
     let ids: Vec<_> = (0..10).map(id).collect();
     filter.insert(&ids);
-    assert_eq!((filter.segments_used(), filter.room_left()), (32, 0), "the last takes what comes");
+    assert_eq!(
+        (filter.segments_used(), filter.room_left()),
+        (32, 0),
+        "the last segment takes all further ids"
+    );
     assert!(ids.iter().all(|id| filter.may_contain(id)));
     let filter = of(vec![vec![0; 8]]).unwrap();
     filter.insert(&ids[..3]);

@@ -324,7 +324,7 @@ impl Inner {
             let _writer = self.writer();
             let settled = Arc::new(settled);
             let mut divisions = self.divisions().to_vec();
-            // It may have been removed meanwhile; then the settled one is also removed.
+            // The division may have been removed meanwhile; then the settled one is also removed.
             match divisions.iter_mut().find(|present| present.first_seq == division.first_seq) {
                 Some(present) => *present = settled,
                 None => settled.doom(),

@@ -26,9 +26,9 @@ const UNMERGED_TABLES_OVER: usize = 24;
 /// The watermark of a store, written in the table that reaches it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Mark {
-    /// The journal sequence number up to which every finished transfer is there; 0 if there is none.
+    /// The sequence number of a journal record. All transfers finished by then are in the keyspace; 0 if it is empty.
     pub(crate) watermark: u64,
-    /// Time of that record; 1970 if it is not known.
+    /// Time of that record; 1970 if unknown.
     pub(crate) time: Timestamp,
 }
 
@@ -136,7 +136,7 @@ pub(crate) fn damaged(path: &Path, detail: &str) -> TablesError {
     TablesError::damaged(Part::Archive, path, detail)
 }
 
-/// The directory in errors about the store in `path`: that of the whole archive, because a part of it cannot be rebuilt
+/// The directory that errors about the store in `path` name: the whole archive, because its parts cannot be rebuilt
 /// separately.
 fn archive_of(path: &Path) -> PathBuf {
     path.parent().unwrap_or(path).to_path_buf()

@@ -42,7 +42,6 @@ pub(crate) fn settled_path(division: &Path) -> PathBuf {
     }
 }
 
-/// Path of the filter of a division.
 pub(crate) fn filter_path(division: &Path) -> PathBuf {
     with_suffix(division, FILTER)
 }
@@ -119,7 +118,7 @@ fn prepare_files(archive: &Path) -> std::io::Result<Layout> {
     }
     let divisions = growing.split_off(&begins);
     for path in growing.values() {
-        // They are not opened, so remaining files do no harm.
+        // Removed divisions are not opened, so remaining files do no harm.
         if let Err(error) = remove_files(path) {
             tracing::warn!(%error, path = %path.display(), "cannot remove the files of a removed archive division");
         }
@@ -140,8 +139,8 @@ fn read_name(name: &str) -> Option<(u64, &str)> {
     Some((digits.parse().ok()?, ending))
 }
 
-/// The first record of the oldest division of the archive in a directory, by the names of its files: nothing is opened,
-/// finished or changed. `None` if there is no division or archive.
+/// The first record of the oldest division of the archive in a directory. Only reads the names of files: it does not
+/// open, finish or change anything. `None` without a division or archive.
 pub fn first_seq_of(archive: &Path) -> Option<u64> {
     let (mut divisions, mut begins) = (BTreeSet::new(), 1);
     for name in std::fs::read_dir(archive).ok()?.flatten().map(|entry| entry.file_name()) {
@@ -159,7 +158,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_filter_goes_with_its_division_whenever_that_was_stopped() {
+    fn filter_is_removed_with_its_division_after_any_crash() {
         let directory = tempfile::tempdir().unwrap();
         let division = |first_seq| division_path(directory.path(), first_seq);
         for directory in [division(9), settled_path(&division(20)), with_suffix(&division(1), ".removed")] {
@@ -172,12 +171,12 @@ mod tests {
             std::fs::write(filter, "bits").unwrap();
         }
         assert_eq!(prepare(directory.path()).unwrap().divisions.into_keys().collect::<Vec<_>>(), [9, 20]);
-        assert!(kept.iter().all(|filter| filter.exists()), "a filter that is in use is gone");
-        assert!(!orphans.iter().any(|filter| filter.exists()), "a filter stays for ever");
+        assert!(kept.iter().all(|filter| filter.exists()), "a filter in use was removed");
+        assert!(!orphans.iter().any(|filter| filter.exists()), "an orphaned filter was not removed");
     }
 
     #[test]
-    fn the_oldest_division_is_told_by_the_names_of_whole_ones() {
+    fn first_seq_of_ignores_files_that_are_not_divisions() {
         let directory = tempfile::tempdir().unwrap();
         assert_eq!(first_seq_of(&directory.path().join("none")), None);
         // Directories that are being removed or rewritten, filters, and foreign files are not divisions.
@@ -203,7 +202,7 @@ mod tests {
             assert_eq!(
                 first_seq_of(directory.path()),
                 Some(oldest),
-                "what left is none, though it is still there"
+                "a removed division counted because its files still exist"
             );
         }
     }

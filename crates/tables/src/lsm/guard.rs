@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_panic_is_damage_and_the_hook_knows_what_was_opened() {
+    fn panic_while_opening_is_damage_and_the_hook_knows_the_directory() {
         let path = Path::new("somewhere");
         let outcome = guarded::<()>(path, "restore it", || {
             assert_eq!(opening(), Some(Opening { path: path.to_owned(), remedy: "restore it" }));

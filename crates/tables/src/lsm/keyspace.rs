@@ -1,4 +1,4 @@
-//! Tuning of keyspaces, and the wait of writers for merging: the same for archive and store.
+//! Tuning of keyspaces, and the wait of writers for merging, for both archive and store.
 
 use std::sync::Arc;
 use std::time::Duration;

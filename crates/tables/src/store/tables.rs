@@ -1,8 +1,9 @@
 //! The sorted tables on disk: keyspaces of the LSM store fjall, written only by bulk ingestion.
 //!
 //! The store has its own log; fjall's write-ahead log and memtables stay empty, because its recovery does not survive
-//! every torn write. A separate keyspace contains the watermark, the sequence number in the log up to which all tables
-//! are complete. It is written after them, so a crash in between only repeats changes, each of which is a plain value.
+//! every torn write. A separate keyspace contains the watermark: all tables have the log's changes up to this sequence
+//! number. The watermark is written after the tables. A crash in between only repeats changes, which is harmless,
+//! because every change is a plain value.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -84,7 +85,7 @@ impl Tables {
         self.states().iter().map(|(name, state)| (name.clone(), Arc::clone(state))).collect()
     }
 
-    /// The sequence number in the log up to which the sorted tables are complete; 0 at the beginning.
+    /// The watermark: the sorted tables have the log's changes up to this sequence number; 0 at the beginning.
     pub(crate) fn watermark(&self) -> Result<u64, TablesError> {
         Ok(self.stored_meta()?.0)
     }
@@ -122,7 +123,6 @@ impl Tables {
         self.states().values().filter_map(|state| state.resident()).map(figure).sum()
     }
 
-    /// Bytes on disk.
     pub(crate) fn disk_bytes(&self) -> u64 {
         self.states().values().map(|state| state.keyspace.disk_space()).sum()
     }

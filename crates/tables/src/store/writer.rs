@@ -55,7 +55,7 @@ impl Worker {
         }
     }
 
-    /// Runs the first update and those that wait behind it, makes them durable, and answers.
+    /// Runs the first update and the ones queued behind it, makes them durable, and answers.
     fn work(&mut self, first: Job, jobs: &Receiver<Job>) {
         let mut batch = Batch::default();
         let options = &self.inner.options;
@@ -110,7 +110,7 @@ impl Worker {
     /// Work between batches: prepares the next segment, and writes sorted tables from changes in memory.
     fn keep_house(&mut self) {
         match self.try_keep_house() {
-            // There is no space even for removing a segment; the next sorted tables are another opportunity.
+            // The disk is too full even to remove a segment; the next sorted tables are another opportunity.
             Ok(()) | Err(TablesError::DiskFull { .. }) => {}
             Err(error) => {
                 self.inner.poison(&error);

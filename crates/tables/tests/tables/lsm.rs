@@ -145,7 +145,7 @@ fn a_list_without_end_is_refused_and_read_up_to_a_limit() {
 
 /// The embedded store would panic at these.
 #[test]
-fn what_does_not_belong_there_is_refused() {
+fn foreign_file_in_the_directory_is_rejected() {
     for foreign in ["keyspaces/lost+found", "keyspaces/1/tables/77"] {
         let (_directory, path) = filled();
         fs::create_dir(path.join(foreign)).unwrap();
@@ -181,7 +181,7 @@ fn a_keyspace_without_tables_needs_no_folder_for_them() {
 /// An old copy of `current`, from a time when a part of the keys was there, is restored. If the list in use was noted,
 /// this is reported, and nothing is changed.
 #[test]
-fn an_old_copy_of_what_says_which_list_is_in_use_is_refused() {
+fn old_copy_of_the_current_list_pointer_is_rejected() {
     for is_noted in [true, false] {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("database");

@@ -104,7 +104,7 @@ fn shown(name: &str) -> Option<String> {
 }
 
 #[test]
-fn a_peer_with_an_authority_of_its_own_has_no_other() {
+fn peer_with_its_own_authority_is_not_verified_by_others() {
     let place = PeerPlace::new(&["scheme", "green", "blue"]);
     place.give("greenbank.anchors.pem", "green/ca.pem");
     place.give("greenbank.pem", "green/hub-at-green.pem");
@@ -136,7 +136,7 @@ fn a_peer_with_an_authority_of_its_own_has_no_other() {
 }
 
 #[test]
-fn files_of_a_peer_come_change_and_go_without_a_new_start_and_concern_nobody_else() {
+fn peer_files_are_reloaded_without_a_restart_and_affect_only_that_peer() {
     let place = PeerPlace::new(&["scheme", "green", "blue"]);
     let tls = place.load().unwrap();
     let (green, red) = (tls.of("greenbank"), tls.of("redcoop"));
@@ -167,7 +167,7 @@ fn files_of_a_peer_come_change_and_go_without_a_new_start_and_concern_nobody_els
 }
 
 #[test]
-fn unusable_files_of_one_peer_do_not_keep_the_hub_from_starting() {
+fn hub_starts_with_unusable_files_of_one_peer() {
     let place = PeerPlace::new(&["scheme", "green", "blue"]);
     fs::write(place.file("own/redcoop.anchors.pem"), "x").unwrap();
     fs::write(place.file("own/yellow.key"), "x").unwrap();
@@ -197,7 +197,7 @@ fn unusable_files_of_one_peer_do_not_keep_the_hub_from_starting() {
 }
 
 #[test]
-fn files_of_a_peer_that_cannot_be_used_leave_in_force_what_was_and_let_nobody_in() {
+fn unusable_peer_files_keep_the_earlier_ones_active() {
     let place = PeerPlace::new(&["scheme", "green", "blue"]);
     place.give("greenbank.anchors.pem", "green/ca.pem");
     place.give("greenbank.crl.pem", "green/crl.pem");

@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn states_and_faults_of_a_bulk_keep_their_meaning() {
+    fn bulk_states_and_faults_are_mapped() {
         for text in ["RECEIVED", "PENDING", "ACCEPTED", "PROCESSING", "COMPLETED", "REJECTED"] {
             let said = BulkTransferState::parse(text).unwrap();
             assert_eq!(bulk_state(said).as_str(), text);

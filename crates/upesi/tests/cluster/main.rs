@@ -292,7 +292,7 @@ fn paused_leader_answers_nothing_after_a_failover() {
 fn refuses_what_is_wrong(world: &World) {
     let (code, text) = told(world, &["serve"]);
     assert_eq!(code, Some(64), "{text}");
-    assert!(text.contains("there is no topic upesi-journal"), "{text}");
+    assert!(text.contains("the topic upesi-journal does not exist"), "{text}");
     makes_topic(world);
     let mut nameless = upesi();
     nameless.args(["serve", "--set", "cluster.log=kafka", "--set", "cluster.brokers=127.0.0.1:1", "--data"]);

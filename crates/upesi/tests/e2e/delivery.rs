@@ -103,7 +103,7 @@ fn rejected_prepare_is_not_repeated_after_its_expiration() {
     world.until(&(1, 1), || world.undelivered());
     let parked = &world.operate("GET", "/callbacks?state=parked", "")["callbacks"][0];
     assert_eq!(parked["message"], "POST /transfers");
-    let reason = "answered 500 Internal Server Error; the transfer has expired meanwhile";
+    let reason = "answered 500 Internal Server Error; the transfer has expired";
     assert_eq!(parked["reason"], reason, "{parked}");
     payee.conduct(Conduct::Answers(200));
     assert_eq!(payee.next(&id).method, "PUT");

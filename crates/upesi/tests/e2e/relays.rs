@@ -419,7 +419,7 @@ fn wrong_signatures_block_only_their_sender() {
         let terms = Terms::new(&world.new_id(), world.now());
         Message::prepare(&terms).from(source).header(SIGNATURE, "{}").into_sent()
     };
-    let detail = "too many signatures that are not the sender's";
+    let detail = "too many invalid signatures";
     let mut invalid = 0;
     // Tokens of a second are refilled meanwhile, so slightly more than the limit may be needed.
     let blocked = (0..100 * WRONG).any(|_| {

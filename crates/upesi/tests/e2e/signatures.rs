@@ -121,12 +121,12 @@ fn message_not_signed_by_its_sender_changes_nothing() {
         refused(signed_by(fresh.clone(), &red), "the signature does not match");
         let moved = signed_by(fresh.clone(), &green);
         let moved = Message { path: format!("{}?a=b", moved.path), ..moved };
-        refused(moved, "FSPIOP-URI of the protected header is not that of the message");
+        refused(moved, "FSPIOP-URI of the protected header differs from the message");
         let mut altered = signed_by(fresh.clone(), &green);
         altered.body.push(b' ');
         refused(altered, "the signature does not match");
         let swapped = signed_by(fresh, &keys.of("bluewallet")).header("fspiop-source", "bluewallet");
-        refused(swapped, "fspiop-source of the protected header is not that of the message");
+        refused(swapped, "fspiop-source of the protected header differs from the message");
     }
     // Queries need no signature, but a wrong one is rejected.
     let (answer, _) = world.send(signed_by(Message::get(&world.new_id(), "greenbank"), &red));

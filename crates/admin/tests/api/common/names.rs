@@ -32,8 +32,8 @@ const TABLE: &str = "
     busy                                  the hub is busy
     busy                                  Other clients are reading the *: try again
     too_many_connections                  Too many connections
-    disk_full                             the hub has no room on its disk
-    stopping                              the hub has stopped taking commands
+    disk_full                             the hub's disk is full
+    stopping                              the hub no longer accepts commands
     follower                              This node is a follower; the leader is node * at *
     follower                              This node is a follower, and the cluster has no leader
     follower_not_ready                    This node has not read the log yet
@@ -200,13 +200,13 @@ const TABLE: &str = "
 
     party_not_found                       Party not found
     party_taken                           Party already exists *
-    too_many_party_entries                The party has * entries, which is the most
-    import_gap                            the import goes on at line *
+    too_many_party_entries                The party has the maximum of * entries
+    import_gap                            the import continues at line *
     oracle_not_found                      Oracle not found
-    oracle_exists                         Oracle * is active for * already
+    oracle_exists                         Oracle * is already active for *
     oracle_invalid                        \"*\" must be one of [*]
     oracle_invalid                        \"currency\" must be a currency code in capital letters, such as USD
-    too_many_oracles                      There are * oracles, which is the most; delete one first
+    too_many_oracles                      The registry has the maximum of * oracles; delete one first
 ";
 
 /// The name of the error with this code and description. Malformed requests and internal errors have many texts.

@@ -791,7 +791,7 @@ fn signing_key_is_added_and_none_is_revoked() {
     }
     let private = KEY.replace("\"e\"", "\"d\":\"AQAB\",\"e\"");
     let failure = apply(&hub_with_keys(""), &with_key(&private), |_| {}).outcome.unwrap_err();
-    let expected = "signature_key is a private key, which must stay with its owner: make a new one";
+    let expected = "signature_key is a private key, which must stay with its owner: create a new one";
     assert!(failure.message.ends_with(expected), "{}", failure.message);
 }
 

@@ -20,7 +20,6 @@ pub(super) struct CatchUp {
     term: u64,
 }
 
-/// A requested page.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PageRequest {
     /// Key after which it begins.
@@ -35,7 +34,7 @@ impl CatchUp {
         Self { behind: true, watermark: None, noted: None, fetching: false, term: 1 }
     }
 
-    /// Behind again, from the oldest callback on. A page that is being fetched is no longer useful.
+    /// State of a lane that begins again with the oldest callback. A page that is being fetched is discarded.
     pub(super) const fn anew(&self) -> Self {
         Self { fetching: self.fetching, term: self.term + 1, ..Self::new() }
     }

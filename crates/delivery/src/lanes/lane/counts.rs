@@ -10,7 +10,7 @@ use super::entry::{Entry, Reason, Tries};
 use super::recall::Load;
 use upesi_http::BreakerState;
 
-/// Minimum time for which a callback has been rejected before it counts as rejected in the status.
+/// Minimum time of rejections before a callback counts as rejected in the status.
 const REFUSED_LONG: Duration = Duration::from_secs(10);
 
 impl Core {

@@ -19,11 +19,11 @@ pub enum TransportError {
     #[error("the lane pauses after repeated failures")]
     Barred,
     /// The maximum number of messages is being sent or waits; nothing was sent.
-    #[error("too many messages are on their way")]
+    #[error("too many messages are in flight")]
     Busy,
     /// A kept-alive connection was closed, probably as idle, just as it was reused: send the message once more. It is
     /// unknown whether it arrived.
-    #[error("the connection was closed as it was used again")]
+    #[error("the connection was closed when it was reused")]
     Stale,
     /// The DFSP could not be reached, or did not answer in time.
     #[error("{0}")]
@@ -37,7 +37,7 @@ pub(super) struct Direct {
     pools: Mutex<Vec<(Option<usize>, Arc<pools::Pools>)>>,
     /// Number of messages that are being sent or wait for a connection.
     begun: AtomicUsize,
-    /// Their bytes.
+    /// Bytes of these messages.
     bytes: AtomicUsize,
     /// The share of each sender.
     shares: Shares<Option<ParticipantId>>,
@@ -167,7 +167,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn so_many_messages_may_be_on_their_way_and_so_many_bytes() {
+    fn messages_and_bytes_in_flight_are_limited() {
         let direct = Direct::new(&CourierConfig {
             relay_concurrency_max: 1,
             relay_waiting_max: 2,

@@ -124,7 +124,7 @@ impl Core {
             self.park_away(
                 key,
                 away,
-                &format!("; given up early, since more than {AWAY_MAX} wait to be repeated"),
+                &format!("; parked early, because more than {AWAY_MAX} callbacks wait for repetition"),
             );
         }
     }

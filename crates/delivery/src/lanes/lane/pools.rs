@@ -41,9 +41,8 @@ impl Pools {
         Self { config, pools: Mutex::default() }
     }
 
-    /// The pool of an origin, which is created if there is none; it replaces the one that was used least recently.
-    /// `name` returns the DFSP's name, for which there may be separate trust anchors. It is called only on creation,
-    /// because the name is surely known by then.
+    /// The pool of an origin. A new pool replaces the least recently used one. `name` returns the DFSP's name, because
+    /// a DFSP may have its own trust anchors. It is called only on creation, because the name is surely known by then.
     pub(super) fn of(&self, origin: &Origin, name: impl FnOnce() -> String) -> Arc<Pool> {
         let mut pools = self.pools();
         if let Some(index) = pools.iter().position(|pool| pool.origin() == origin) {
@@ -80,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_origin_unused_longest_makes_way() {
+    fn least_recently_used_origin_is_replaced() {
         let pools = Pools::new(&CourierConfig::default());
         let origin = |port: usize| Origin::new("dfsp.example", port as u16);
         let of = |port| pools.of(&origin(port), || "greenbank".to_owned());

@@ -1,4 +1,4 @@
-//! Callbacks that a lane loads from the outbox by key: those that an operator sends again, and those that left memory.
+//! Callbacks that a lane loads from the outbox by key: callbacks that an operator sends again, or that left memory.
 
 use std::collections::BTreeSet;
 
@@ -44,7 +44,7 @@ impl Scan {
 /// The reason to load a callback by its key.
 #[derive(Debug)]
 pub(super) enum Load {
-    /// It is due for repetition.
+    /// The callback is due for repetition.
     Repeat(Away),
     /// The callback of the same order that it waited for has left the lane.
     Follower(u64),

@@ -52,7 +52,7 @@ pub(super) fn keys(seqs: impl IntoIterator<Item = u64>) -> Vec<CallbackKey> {
 }
 
 #[test]
-fn what_a_page_brings_beyond_the_room_is_fetched_again() {
+fn callbacks_beyond_the_capacity_are_fetched_again() {
     let mut core = Core::new(config(), 1);
     let now = Instant::now();
     page(&mut core, [], now);
@@ -78,7 +78,7 @@ fn what_a_page_brings_beyond_the_room_is_fetched_again() {
 
 /// An operator resends it before the lane of a hub that has just started has caught up, so a page contains it.
 #[test]
-fn a_recalled_callback_is_sent_once_whether_a_page_brings_it_or_not() {
+fn recalled_callback_is_sent_once_even_if_it_is_also_in_a_page() {
     let now = Instant::now();
     // A page contained it.
     let mut core = Core::new(config(), 1);
@@ -107,7 +107,7 @@ fn a_recalled_callback_is_sent_once_whether_a_page_brings_it_or_not() {
     assert_eq!(load(&mut core, now), [2]);
     assert_eq!(send(&mut core, now), [1, 3, 2]);
 
-    // The lane has caught up, and no callback after those that it has seen is undelivered.
+    // The lane has caught up, and has seen every undelivered callback.
     let mut core = Core::new(config(), 1);
     page(&mut core, [1], now);
     core.recall(keys([2, 4]));
@@ -125,7 +125,7 @@ fn a_recalled_callback_is_sent_once_whether_a_page_brings_it_or_not() {
 }
 
 #[test]
-fn what_could_not_be_loaded_is_loaded_later_and_what_is_no_longer_owed_is_forgotten() {
+fn failed_loads_are_repeated_and_settled_callbacks_are_forgotten() {
     let (mut core, now) = (Core::new(config(), 1), Instant::now());
     page(&mut core, [], now);
     core.recall(keys([2]));
@@ -143,7 +143,7 @@ fn what_could_not_be_loaded_is_loaded_later_and_what_is_no_longer_owed_is_forgot
 }
 
 #[test]
-fn a_lane_loads_nothing_while_its_bytes_are_used_up_or_while_it_drains() {
+fn full_or_draining_lane_loads_no_callbacks() {
     let config = CourierConfig { queue_bytes_max: 10, ..config() };
     let (mut core, now) = (Core::new(config, 1), Instant::now());
     page(&mut core, [], now);
@@ -160,7 +160,7 @@ fn a_lane_loads_nothing_while_its_bytes_are_used_up_or_while_it_drains() {
 
 /// At any place in the lane.
 #[test]
-fn what_a_lane_has_in_hand_is_not_loaded_again() {
+fn callbacks_in_the_lane_are_not_loaded_again() {
     let config = CourierConfig { concurrency_max: 9, queue_max: 40, retrying_max: 1, ..config() };
     let (mut core, now) = (Core::new(config, 1), Instant::now());
     page(&mut core, [], now);
@@ -189,7 +189,7 @@ fn what_a_lane_has_in_hand_is_not_loaded_again() {
 }
 
 #[test]
-fn the_outbox_is_looked_through_from_where_the_last_look_ended() {
+fn search_of_the_outbox_continues_after_the_last_search() {
     let (mut core, now) = (Core::new(config(), 1), Instant::now());
     page(&mut core, [], now);
     let all = [(0, 0), (1, 254), (1, u8::MAX), (3, 0), (3, 1)].map(key);
@@ -213,7 +213,7 @@ fn the_outbox_is_looked_through_from_where_the_last_look_ended() {
 
 /// A search that began before an operator's last command may lack the callbacks of that command.
 #[test]
-fn a_call_while_the_outbox_is_read_is_heard() {
+fn resend_during_a_read_of_the_outbox_is_not_lost() {
     let (mut core, now) = (Core::new(config(), 1), Instant::now());
     page(&mut core, [], now);
     core.recall(keys([1]));
@@ -226,12 +226,12 @@ fn a_call_while_the_outbox_is_read_is_heard() {
 
 /// However many callbacks an operator resends, a lane sends all of them, within its memory limit.
 #[test]
-fn any_number_of_recalled_callbacks_is_sent_each_once() {
+fn each_recalled_callback_is_sent_once() {
     const COUNT: u64 = 120_000;
     let (mut core, now) = (Core::new(config(), 1), Instant::now());
     page(&mut core, [], now);
     let mut outbox: Vec<_> = keys((1..=COUNT).map(|number| number * 3));
-    // In the portions in which operators resend them, while the first ones are in flight.
+    // In portions, as operators resend them, while the first ones are in flight.
     let mut calls = outbox.clone();
     let mut sent = BTreeSet::new();
     while sent.len() < COUNT as usize {

@@ -26,7 +26,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn seconds_and_dates_are_read_and_cut() {
+    fn retry_after_seconds_and_dates_are_parsed_and_limited() {
         let date = "Tue, 01 Apr 2031 12:00:00 GMT";
         for (asked, date, expected) in [
             (Some("0"), None, Some(0)),

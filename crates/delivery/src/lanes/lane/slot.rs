@@ -74,7 +74,7 @@ impl Lane {
         }
     }
 
-    /// Records the time for which the parties of the transfer have waited for the callback.
+    /// Records the time that the parties of the transfer have waited for the callback.
     fn observe_hop(&self, callback: &OwedCallback) {
         let metrics = &self.metrics;
         match self.renderer.hop_timing(callback.key, &callback.record) {

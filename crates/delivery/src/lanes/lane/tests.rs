@@ -218,7 +218,7 @@ impl World {
             Step::ReadOutbox => self.read_outbox(),
             Step::PageArrives => {
                 if let Some(page) = self.page.take() {
-                    let (asked, _) = self.asked.take().expect("a page was asked for");
+                    let (asked, _) = self.asked.take().expect("a page was requested");
                     self.core.page(asked, page, self.now);
                 }
             }
@@ -264,7 +264,7 @@ impl World {
                 if !self.unanswered.is_empty() {
                     let position = self.unanswered.swap_remove(which % self.unanswered.len());
                     self.core.answered(key(position));
-                    // It was offered before its answer was written.
+                    // The callback was offered before its answer was written.
                     if self.core.elsewhere {
                         self.offered_up_to = self.offered_up_to.max(Some(position));
                     }
@@ -390,7 +390,7 @@ impl World {
                 "slots would be woken for nothing again and again"
             );
         };
-        assert!(had_work, "work that nobody would have been woken for");
+        assert!(had_work, "work without a wake-up");
         let position = entry.callback.position();
         let order = entry.callback.order;
         assert!(!self.succeeded.contains(&position), "{position:?} is sent again after a success");
@@ -522,7 +522,7 @@ fn unreachable() -> Outcome {
 }
 
 #[test]
-fn live_callbacks_while_a_page_is_on_its_way_are_neither_lost_nor_doubled() {
+fn new_callbacks_during_a_page_request_are_sent_exactly_once() {
     let mut core = Core::new(config(), 1);
     let now = Instant::now();
     let (asked, _) = core.ask().unwrap();
@@ -545,12 +545,12 @@ fn live_callbacks_while_a_page_is_on_its_way_are_neither_lost_nor_doubled() {
 }
 
 #[test]
-fn a_page_that_cannot_be_read_is_asked_for_again() {
+fn unreadable_page_is_requested_again() {
     let (mut core, now) = (Core::new(config(), 1), Instant::now());
     let (first, _) = core.ask().unwrap();
     core.offer(owed_callback((2, 0), (2, 1)), now);
     core.page_failed();
-    assert_eq!((core.items(), core.is_behind()), (0, true), "what is owed stands in the outbox");
+    assert_eq!((core.items(), core.is_behind()), (0, true), "the owed callback is in the outbox");
     let (second, _) = core.ask().unwrap();
     assert_eq!(second.after, first.after);
     let both = (1..=2).map(|seq| owed_callback((seq, 0), (seq, 1))).collect();
@@ -608,7 +608,7 @@ fn a_callback_past_its_deadline_is_parked_even_while_the_lane_pauses() {
 }
 
 #[test]
-fn a_drained_lane_takes_nothing_more_and_reports_what_it_delivered() {
+fn drained_lane_accepts_nothing_and_reports_its_deliveries() {
     let (mut core, now) = level(config());
     for seq in 1..=3 {
         core.offer(owed_callback((seq, 0), (seq, 1)), now);

@@ -57,7 +57,7 @@ fn results(sent: &[String]) -> String {
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_entry_has_its_own_result_in_the_order_of_the_request() {
+async fn batch_results_are_in_the_order_of_the_request() {
     let refusal = ErrorInformation::new(ErrorCode::ADD_PARTY_INFORMATION, "Party already exists");
     let msisdn = ScriptedOracle::new(Script::RefusesOfBatch("26098", refusal), false);
     let business = accepting(true);
@@ -89,7 +89,7 @@ async fn every_entry_has_its_own_result_in_the_order_of_the_request() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_entry_without_a_dfsp_or_an_account_fails_alone() {
+async fn batch_entry_without_dfsp_or_account_fails_alone() {
     let msisdn = accepting(false);
     let world = oracle_world(&msisdn, &accepting(false));
     let batch = |currency: &str| {
@@ -106,7 +106,7 @@ async fn an_entry_without_a_dfsp_or_an_account_fails_alone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_batch_fails_as_a_whole_only_where_nothing_was_decided() {
+async fn batch_without_any_processed_entry_fails_as_a_whole() {
     let entries = [("MSISDN", "26097", "bluebank"), ("BUSINESS", "acme", "bluebank")];
     let msisdn = failing();
     let world = oracle_world(&msisdn, &accepting(false));
@@ -130,7 +130,7 @@ async fn a_batch_fails_as_a_whole_only_where_nothing_was_decided() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_the_hub_keeps_does_not_wait_for_what_others_keep() {
+async fn batch_with_built_in_and_external_types_waits_only_for_the_built_in_ones() {
     let slow = ScriptedOracle::new(Script::Hangs, false);
     let kept = accepting(true);
     let world = oracle_world(&slow, &kept);

@@ -20,7 +20,7 @@ fn world(config: DirectoryConfig) -> World {
     world
 }
 
-/// A scheme in which DFSPs may answer without a query.
+/// A scheme that accepts answers of DFSPs that were not queried.
 fn open_world(config: DirectoryConfig) -> World {
     let world = World::open(config, ScriptedOracle::new(Script::Finds(vec![("greenbank", None)]), false));
     tokio::spawn(world.directory.expiry());
@@ -88,7 +88,7 @@ async fn one_dfsp_leaves_room_for_the_lookups_of_others() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lookup_whose_oracle_or_owner_hangs_ends_at_its_deadline_too() {
+async fn lookup_with_hanging_oracle_or_owner_ends_at_its_deadline() {
     for hangs_at_oracle in [true, false] {
         let world = world(config(20, 10));
         match hangs_at_oracle {
@@ -104,7 +104,7 @@ async fn a_lookup_whose_oracle_or_owner_hangs_ends_at_its_deadline_too() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_failure_after_the_end_of_a_lookup_is_told_to_nobody() {
+async fn failure_after_the_end_of_a_lookup_causes_no_callback() {
     for is_answered in [false, true] {
         let world = open_world(config(20, 10));
         let failure = OracleFailure::Refused { status: 400 };
@@ -135,7 +135,7 @@ async fn an_answered_lookup_does_not_expire() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_full_table_refuses_at_once_and_takes_again_when_there_is_room() {
+async fn full_table_rejects_lookups_until_one_ends() {
     let world = world(config(20, 3));
     for _ in 0..3 {
         world.take(LOOKUP, "bluebank", None, "").await.unwrap();
@@ -143,13 +143,13 @@ async fn a_full_table_refuses_at_once_and_takes_again_when_there_is_room() {
     let refusal = world.take(LOOKUP, "bluebank", None, "").await.unwrap_err();
     assert_eq!((refusal.status, refusal.code.number()), (503, 2005));
     assert_eq!(world.metrics.lookups(LookupOutcome::Refused), 1);
-    assert_eq!(world.sent().await.len(), 3, "nothing of the refused one");
+    assert_eq!(world.sent().await.len(), 3, "a rejected lookup causes no message");
     world.take("PUT /parties/MSISDN/26097", "greenbank", Some("bluebank"), "{}").await.unwrap();
     world.take(LOOKUP, "bluebank", None, "").await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
-async fn memory_is_a_bound_of_its_own() {
+async fn pending_lookups_above_the_memory_limit_are_rejected() {
     let world = world(DirectoryConfig { pending_bytes_max: 1000, ..config(20, 65_536) });
     let mut taken = 0;
     while world.take(LOOKUP, "bluebank", None, "").await.is_ok() {
@@ -164,7 +164,7 @@ async fn memory_is_a_bound_of_its_own() {
 
 /// However many lookups expire together, only a limited number of callbacks is in flight, and the others are not lost.
 #[tokio::test(start_paused = true)]
-async fn expiries_are_bounded_and_none_is_lost() {
+async fn many_expiries_at_once_are_limited_and_complete() {
     let world = world(DirectoryConfig { expiries_in_flight_max: 4, ..config(20, 100) });
     for _ in 0..10 {
         world.take(LOOKUP, "bluebank", None, "").await.unwrap();
@@ -178,7 +178,7 @@ async fn expiries_are_bounded_and_none_is_lost() {
 
 /// A slow oracle uses only its own limit: lookups of other types continue, and so does the rest of the relay.
 #[tokio::test(start_paused = true)]
-async fn a_slow_oracle_holds_up_nobody_but_those_who_ask_it() {
+async fn slow_oracle_does_not_delay_requests_to_others() {
     use upesi_fspiop::PartyIdType::{Business, Msisdn};
     let slow = ScriptedOracle::new(Script::Hangs, false);
     let quick = ScriptedOracle::new(Script::Finds(vec![("greenbank", None)]), false);
@@ -295,8 +295,7 @@ impl Play {
         }
     }
 
-    /// The messages without those of expiries. Each expiry belongs to one lookup that is due, and every due lookup has
-    /// one.
+    /// The messages except error callbacks of expired lookups. Checks that exactly the lookups that are due expired.
     async fn sent(&mut self) -> Vec<String> {
         // As long as the hub collects expired lookups.
         advance(Duration::from_millis(15)).await;
@@ -309,12 +308,12 @@ impl Play {
                 *due <= now
                     && *message == format!("PUT {} /parties/MSISDN/{party}/error from Hub", SOURCES[*source])
             });
-            self.open.remove(ended.expect("an expiry of nothing"));
+            self.open.remove(ended.expect("a lookup that is not due expired"));
             false
         });
         assert!(
             self.open.iter().all(|open| open.due + Duration::from_millis(30) > now),
-            "one did not expire"
+            "a lookup that is due did not expire"
         );
         sent
     }

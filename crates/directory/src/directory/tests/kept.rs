@@ -84,7 +84,7 @@ fn kept() -> Kept {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_is_registered_is_found_changed_and_removed() {
+async fn registered_party_is_found_changed_and_removed() {
     const FOUND: &str = "GET greenbank /parties/MSISDN/%2B26097 from bluebank";
     const MINE: &str = r#"{"fspId":"greenbank"}"#;
     const LISTED: &str =
@@ -157,7 +157,7 @@ async fn who_is_registered_is_found_changed_and_removed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_acknowledged_is_registered() {
+async fn acknowledged_registration_is_visible_at_once() {
     let kept = kept();
     let body = r#"{"requestId":"01J8ZC5Y2T3V4W5X6Y7Z8A9B0C","partyList":[
         {"partyIdType":"MSISDN","partyIdentifier":"26097","fspId":"greenbank"},
@@ -172,10 +172,10 @@ async fn what_is_acknowledged_is_registered() {
     assert_eq!(kept.world.sent().await, ["GET greenbank /parties/BUSINESS/acme/shop from bluebank"]);
 }
 
-/// After a rejection the sender knows that nothing happened. There is no callback, which this node may no longer be
-/// able to send.
+/// The sender learns from the rejection that nothing happened. No callback follows, because this node may be unable to
+/// send it.
 #[tokio::test(start_paused = true)]
-async fn a_node_that_leads_no_more_registers_nothing_and_says_so_at_once() {
+async fn former_leader_rejects_registrations_at_once() {
     let kept = kept();
     let one = "POST /participants/MSISDN/1";
     let mine = r#"{"fspId":"greenbank"}"#;
@@ -206,7 +206,7 @@ async fn a_node_that_leads_no_more_registers_nothing_and_says_so_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn registered_oracles_take_over_and_keep_what_they_have_as_long_as_they_stay() {
+async fn registered_oracle_keeps_its_cache_until_its_address_changes() {
     let kept = kept();
     let oracle = || kept.oracles.oracle(PartyIdType::Msisdn, Currency::parse("USD")).unwrap();
     assert!(oracle().is_kept_by_hub());
@@ -223,7 +223,7 @@ async fn registered_oracles_take_over_and_keep_what_they_have_as_long_as_they_st
     kept.oracles.clear_caches();
     let elsewhere = OracleChange { url: Some("http://127.0.0.1:10".into()), ..OracleChange::default() };
     kept.registry.update(id, elsewhere).await.unwrap();
-    assert!(!Arc::ptr_eq(&first, &oracle()), "elsewhere it is another");
+    assert!(!Arc::ptr_eq(&first, &oracle()), "another address is another oracle");
     kept.registry.delete(id).await.unwrap();
     assert!(oracle().is_kept_by_hub());
 }

@@ -17,8 +17,8 @@ fn unusable() -> OracleFailure {
     OracleFailure::Unusable { reason: "connection refused".into(), detail: "The oracle cannot be reached" }
 }
 
-fn told(code: ErrorCode) -> OracleFailure {
-    OracleFailure::Told { error: ErrorInformation::new(code, "so it is"), is_not_found: false }
+fn reported(code: ErrorCode) -> OracleFailure {
+    OracleFailure::Told { error: ErrorInformation::new(code, "payee blocked"), is_not_found: false }
 }
 
 struct Row {
@@ -57,7 +57,7 @@ fn rows_of_owners() -> Vec<Row> {
     use LookupOutcome::{Malformed, NotFound};
     vec![
         row(
-            "the owner is asked",
+            "the owner is queried",
             PLAIN,
             None,
             finds(&[("greenbank", None)]),
@@ -66,7 +66,7 @@ fn rows_of_owners() -> Vec<Row> {
             None,
         ),
         row(
-            "query and currency go on",
+            "the query string and its currency are forwarded",
             "GET /parties/MSISDN/26097?currency=USD",
             None,
             finds(&[("greenbank", None)]),
@@ -75,7 +75,7 @@ fn rows_of_owners() -> Vec<Row> {
             None,
         ),
         row(
-            "a known destination is asked without the oracle, active or not",
+            "a known destination, active or not, is queried without the oracle",
             PLAIN,
             Some("redbank"),
             Script::Hangs,
@@ -85,7 +85,7 @@ fn rows_of_owners() -> Vec<Row> {
         ),
         row("an unknown destination", PLAIN, Some("nobank"), Script::Hangs, &[], &[NOBODY], Some(NotFound)),
         row(
-            "nobody serves it",
+            "no DFSP serves the party",
             PLAIN,
             None,
             finds(&[]),
@@ -112,7 +112,7 @@ fn rows_of_owners() -> Vec<Row> {
             None,
         ),
         row(
-            "entries with a sub id are not meant without one",
+            "a lookup without a sub id ignores entries with one",
             PLAIN,
             None,
             finds(&[("redbank", Some("shop")), ("greenbank", None)]),
@@ -121,7 +121,7 @@ fn rows_of_owners() -> Vec<Row> {
             None,
         ),
         row(
-            "with a sub id only its own entries are meant",
+            "a lookup with a sub id uses only its entries",
             "GET /parties/BUSINESS/acme/caf%C3%A9",
             None,
             finds(&[("redbank", Some("shop")), ("greenbank", Some("café")), ("redbank", None)]),
@@ -140,7 +140,7 @@ fn rows_of_owners() -> Vec<Row> {
             Some(NotFound),
         ),
         row(
-            "a telephone number that is none",
+            "an invalid telephone number",
             "GET /parties/MSISDN/phone",
             None,
             Script::Hangs,
@@ -199,11 +199,11 @@ fn rows_of_oracles() -> Vec<Row> {
             NoOracle,
         ),
         row(
-            "it says why",
+            "the oracle reports an error",
             PLAIN,
-            Script::Fails(told(ErrorCode::PAYEE_BLOCKED)),
+            Script::Fails(reported(ErrorCode::PAYEE_BLOCKED)),
             &[
-                "PUT bluebank /parties/MSISDN/26097/error from Hub: 5400 Generic Payee blocked error - so it is",
+                "PUT bluebank /parties/MSISDN/26097/error from Hub: 5400 Generic Payee blocked error - payee blocked",
             ],
             OracleFailed,
         ),
@@ -236,7 +236,7 @@ fn rows_of_oracles() -> Vec<Row> {
             OracleFailed,
         ),
         row(
-            "too many questions",
+            "too many requests",
             PLAIN,
             Script::Fails(OracleFailure::Busy),
             &[
@@ -249,7 +249,7 @@ fn rows_of_oracles() -> Vec<Row> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn lookups_go_to_those_who_can_answer_them_or_back() {
+async fn lookup_is_forwarded_to_an_owner_or_answered_with_an_error() {
     for row in rows_of_owners().into_iter().chain(rows_of_oracles()) {
         let world = world(row.script);
         // The body of a GET is not forwarded.
@@ -310,7 +310,7 @@ async fn an_unknown_source_and_an_unknown_currency_are_refused_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_owner_that_cannot_be_reached_costs_an_error() {
+async fn lookup_with_unreachable_owner_is_answered_with_an_error() {
     let refused = r#"{"errorInformation":{"errorCode":"5107","errorDescription":"gone"}}"#;
     for (owner, manner, error) in [
         ("poorbank", None, "1001 Destination communication error - No FSPIOP_CALLBACK_URL_PARTIES_GET found"),

@@ -253,7 +253,7 @@ async fn unknown_sources_are_refused_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_the_hub_keeps_is_kept_before_it_is_acknowledged() {
+async fn change_in_the_built_in_directory_is_acknowledged_once_durable() {
     for (request, body) in [
         ("POST /participants/MSISDN/26097", BLUE),
         ("PUT /participants/MSISDN/26097", BLUE),
@@ -267,7 +267,11 @@ async fn what_the_hub_keeps_is_kept_before_it_is_acknowledged() {
             let acknowledged = tokio::time::timeout(hour, taken).await.is_ok();
             assert_eq!(acknowledged, !is_kept_by_hub, "{request}");
             assert!(world.sent().await.is_empty());
-            assert_eq!(world.oracle.asked().len(), 1, "the client's patience is not the registration's");
+            assert_eq!(
+                world.oracle.asked().len(),
+                1,
+                "the registration continues after the client's timeout"
+            );
         }
     }
 }
@@ -280,7 +284,7 @@ async fn a_registration_outlives_the_request() {
     // Begun, and then the client hangs up.
     assert!(futures_poll_once(taken.as_mut()).await);
     drop(taken);
-    assert_eq!(world.sent().await.len(), 1, "the callback is sent all the same");
+    assert_eq!(world.sent().await.len(), 1, "the callback is also sent if the client hangs up");
 }
 
 /// Polls once. Returns whether it is still pending.
@@ -289,7 +293,7 @@ async fn futures_poll_once<F: Future>(mut future: std::pin::Pin<&mut F>) -> bool
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_callback_that_does_not_arrive_is_told_to_the_requester() {
+async fn failed_callback_is_reported_to_the_requester() {
     let world = World::new(DirectoryConfig::default(), ScriptedOracle::new(finds(&[]), false));
     world.set_manner("greenbank", Manner::Answers(500, ""));
     world.take("POST /participants/MSISDN/26097", "bluebank", Some("greenbank"), BLUE).await.unwrap();
@@ -326,7 +330,7 @@ async fn only_owners_change_where_that_is_checked() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn only_owners_remove_where_that_is_checked() {
+async fn removal_by_another_dfsp_is_rejected_with_ownership_check() {
     const REFUSED: &str = "PUT bluebank /participants/MSISDN/26097/error from Hub: 3040 Delete Party information error - \
                            The party is registered by another DFSP";
     const REMOVED: &str = r#"PUT bluebank /participants/MSISDN/26097 from Hub: {"fspId":"bluebank"}"#;

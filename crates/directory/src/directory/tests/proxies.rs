@@ -89,7 +89,7 @@ async fn when_no_proxy_has_the_party_the_last_error_is_the_answer() {
 
 /// A new lookup for a DFSP that is known by then gets its answer, whatever was sent before.
 #[tokio::test(start_paused = true)]
-async fn an_earlier_search_is_not_in_the_way_of_an_answer() {
+async fn earlier_proxy_search_does_not_block_a_later_answer() {
     for (answers, errors, waits_ms) in
         [(&["farbank"][..], &[][..], 0), (&[], &["farbank", "overseas"], 0), (&[], &["farbank"], 20_010)]
     {
@@ -135,7 +135,7 @@ async fn a_lookup_does_not_go_back_where_it_came_from() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lookup_that_names_a_dfsp_is_not_spread() {
+async fn lookup_with_a_destination_does_not_query_proxies() {
     let world = proxied_world();
     world.take(LOOKUP, "bluebank", Some("nobank"), "").await.unwrap();
     let told = sent(&world).await;
@@ -150,7 +150,7 @@ async fn a_lookup_that_names_a_dfsp_is_not_spread() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn proxies_that_cannot_be_asked_count_as_asked() {
+async fn unreachable_proxies_count_as_answered() {
     let unreachable = || Manner::Fails(TransportError::Unreachable("refused".into()));
     let error = "PUT bluebank /parties/MSISDN/26097/error from Hub: 1001 Destination communication error - Network error";
     let world = proxied_world();
@@ -170,7 +170,7 @@ async fn proxies_that_cannot_be_asked_count_as_asked() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_same_question_is_asked_once_and_ends_at_its_deadline() {
+async fn repeated_lookup_queries_proxies_once_and_expires() {
     let world = proxied_world();
     for _ in 0..3 {
         world.take(LOOKUP, "bluebank", None, "").await.unwrap();

@@ -47,13 +47,13 @@ async fn at_most_sixteen_are_named() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_cannot_be_told_is_not_told_twice() {
+async fn undeliverable_answer_causes_no_error_callback() {
     let world = exchange_world();
     world.add_exchangers(1);
     let refusal = world.take("GET /services/FXP", "nobank", None, "").await.unwrap_err();
     assert_eq!((refusal.status, refusal.code.number()), (400, 3200));
     assert!(world.sent().await.is_empty());
-    // Without an endpoint, and not reachable: there is no error callback.
+    // Neither a DFSP without an endpoint nor an unreachable one gets an error callback.
     world.take("GET /services/FXP", "poorbank", None, "").await.unwrap();
     assert!(world.sent().await.is_empty());
     world.set_manner("bluebank", Manner::Fails(TransportError::Unreachable("refused".to_owned())));

@@ -212,7 +212,7 @@ async fn stale_parties_are_removed_only_if_that_is_switched_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_passed_on_keeps_its_bytes_and_its_own_headers() {
+async fn forwarded_answer_keeps_its_body_and_headers() {
     let world = world(Script::Hangs);
     let body = r#"{ "party" : {"partyIdInfo":{"partyIdType":"MSISDN","partyIdentifier":"26097"}} }"#;
     world.take(PLAIN, "bluebank", Some("greenbank"), "{}").await.unwrap();
@@ -356,7 +356,7 @@ async fn an_answer_ends_all_lookups_of_the_same_dfsp_for_the_same_party_only() {
 /// Outcomes of lookups at greenbank, with the seconds of the slowest callback.
 fn timed(world: &World) -> (Counts, Option<u64>) {
     let summaries = world.responses.summaries(SystemClock.now());
-    let [of_greenbank] = &summaries[..] else { panic!("others were asked: {summaries:?}") };
+    let [of_greenbank] = &summaries[..] else { panic!("other DFSPs were queried: {summaries:?}") };
     assert_eq!((of_greenbank.kinds[0].kind, of_greenbank.pairs.len()), (RequestKind::Lookup, 1));
     (of_greenbank.kinds[0].recent, of_greenbank.kinds[0].p99.map(|took| took.as_secs()))
 }

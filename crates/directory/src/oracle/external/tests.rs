@@ -17,7 +17,7 @@ use crate::scripted::{fsp, lock};
 const HEADERS: &[u8] = b"content-type: application/vnd.interoperability.participants+json;version=1.1\r\n\
                          fspiop-source: bluebank\r\nx-own: kept\r\n";
 
-/// A server that gives every request the same answer, or none, and records the requests.
+/// A server that answers all requests alike, or none, and records them.
 #[derive(Clone)]
 struct Server {
     base: String,
@@ -187,7 +187,7 @@ async fn the_requests_headers_go_on_with_a_coding_of_the_hubs_own() {
 }
 
 #[tokio::test]
-async fn every_bad_answer_is_told_by_its_code() {
+async fn bad_answer_maps_to_its_error_code() {
     let told = r#"{"errorInformation":{"errorCode":"5107","errorDescription":"gone"}}"#;
     let long = format!(r#"{{"partyList":[],"x":"{}"}}"#, "x".repeat(70_000));
     let server = Server::start().await;
@@ -256,7 +256,7 @@ async fn after_repeated_failures_it_is_left_alone_until_a_probe_succeeds() {
     for _ in 0..5 {
         find(&oracle, "me").await.unwrap_err();
     }
-    assert_eq!(server.asked().len(), 2, "not asked after two failures");
+    assert_eq!(server.asked().len(), 2, "no request after two failures");
     tokio::time::pause();
     tokio::time::advance(Duration::from_secs(3601)).await;
     tokio::time::resume();
@@ -319,7 +319,7 @@ async fn more_questions_than_allowed_fail_at_once_and_never_reach_it() {
     for _ in 0..10 {
         assert_eq!(find(&oracle, "me").await, Err(OracleFailure::Busy));
     }
-    // A caller that gives up releases its place.
+    // A cancelled caller releases its place.
     waiting.pop().unwrap().abort();
     server.answer(200, r#"{"partyList":[]}"#);
     while find(&oracle, "me").await == Err(OracleFailure::Busy) {
@@ -354,7 +354,11 @@ async fn answers_are_used_again_until_something_changes() {
     server.asked();
     for (inquiry, owners) in all.into_iter().zip([0, 0, 0, 1]) {
         assert_eq!(oracle.find(inquiry).await.unwrap().len(), owners);
-        assert_eq!(oracle.find(inquiry).await.unwrap().len(), owners, "also that nobody serves it");
+        assert_eq!(
+            oracle.find(inquiry).await.unwrap().len(),
+            owners,
+            "an answer without owners is also cached"
+        );
     }
     assert_eq!(server.asked().len(), 3);
     oracle.clear_cache();

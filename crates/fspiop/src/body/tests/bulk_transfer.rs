@@ -45,7 +45,7 @@ fn results(members: &[&str]) -> BulkItemResult {
 }
 
 #[test]
-fn a_result_has_either_a_fulfilment_or_an_error() {
+fn bulk_result_has_either_a_fulfilment_or_an_error() {
     let BulkItemResult::Fulfil { fulfilment, extensions } = results(&[FULFILMENT, EXTENSIONS]) else {
         panic!("a fulfilment")
     };
@@ -58,7 +58,7 @@ fn a_result_has_either_a_fulfilment_or_an_error() {
 }
 
 #[test]
-fn bulks_follow_the_schema() {
+fn bulk_transfers_follow_the_schema() {
     let bulk = parse_bulk_transfer(BULK.as_bytes()).expect("a bulk");
     assert_eq!((bulk.payer.as_str(), bulk.payee.as_str()), ("bluebank", "greenbank"));
     assert_eq!(bulk.items.iter().map(|(id, _)| id.to_string()).collect::<alloc::vec::Vec<_>>(), [ITEM]);
@@ -79,7 +79,7 @@ fn bulks_follow_the_schema() {
 }
 
 #[test]
-fn answers_follow_the_schema() {
+fn bulk_transfer_answers_follow_the_schema() {
     let answer = parse_bulk_fulfil(ANSWER.as_bytes()).expect("an answer");
     assert_eq!((answer.state, answer.results.len()), (BulkTransferState::Completed, 1));
     assert_eq!(
@@ -103,7 +103,7 @@ fn answers_follow_the_schema() {
 
 /// The items are rejected one by one, like other amounts that no ledger can hold.
 #[test]
-fn items_of_amounts_finer_than_the_currency_are_unfit_where_the_scheme_wants_it() {
+fn items_with_too_many_decimals_are_rejected_if_configured() {
     for (amount, expected) in [("10.25", None), ("10.255", Some(upesi_types::AmountError::Finer))] {
         let body = BULK.replace("10.25", amount);
         let route = crate::Route::resolve(crate::Method::parse("POST"), "/bulkTransfers").unwrap();

@@ -83,7 +83,7 @@ fn a_batch_is_read() {
 
 /// An entry without a usable `fspId` does not affect the others.
 #[test]
-fn an_entry_of_a_batch_without_a_name_is_read_without_one() {
+fn batch_entry_without_fsp_id_is_parsed() {
     let body = |fsp: &str| {
         format!(
             r#"{{"requestId":"01J8ZC5Y2T3V4W5X6Y7Z8A9B0C","partyList":[
@@ -162,7 +162,7 @@ fn a_party_is_read() {
 }
 
 #[test]
-fn a_body_of_too_many_values_is_refused() {
+fn body_with_too_many_values_is_rejected() {
     // Five in addition to those in the list: the body, two names, the DFSP, the list.
     for (count, passes) in [(JSON_VALUES_MAX - 5, true), (JSON_VALUES_MAX - 4, false)] {
         let body = format!(r#"{{"fspId":"a","own":[{}]}}"#, alloc::vec!["1"; count].join(","));
@@ -176,7 +176,7 @@ fn a_body_of_too_many_values_is_refused() {
 }
 
 #[test]
-fn a_property_twice_or_no_json_is_refused() {
+fn duplicate_property_or_invalid_json_is_rejected() {
     for (body, text) in [
         (&br#"{"fspId":"a","fspId":"b"}"#[..], "property 'fspId' occurs twice"),
         (br#"{"fspId":"a""#, "is not valid JSON"),
@@ -332,7 +332,7 @@ fn a_wrong_error_body_is_refused() {
 }
 
 #[test]
-fn completion_must_be_recent_and_not_ahead() {
+fn completed_timestamp_must_be_recent_and_not_in_the_future() {
     let now = Timestamp::parse_iso("2031-04-01T12:00:00.000Z").unwrap();
     let check = |offset_ms: i64, proxied| {
         check_completed_timestamp(Some(now.plus_ms(offset_ms)), now.into(), 200, 300, proxied)

@@ -81,7 +81,7 @@ fn transaction_types_follow_the_schema() {
 }
 
 #[test]
-fn places_are_degrees_on_earth() {
+fn geo_codes_are_valid_degrees() {
     let located = changed(QUOTE, "/geoCode", r#"{"latitude":"0","longitude":"0"}"#);
     assert_required(&located, parse, "/geoCode", &["latitude", "longitude"]);
     for (text, latitude, longitude) in [

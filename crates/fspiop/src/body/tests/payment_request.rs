@@ -112,7 +112,7 @@ fn an_authorization_is_read() {
 }
 
 #[test]
-fn what_is_no_json_is_refused_in_other_words() {
+fn invalid_json_is_rejected_with_its_own_text() {
     type Parse = fn(&[u8]) -> super::Outcome;
     let parsers: [Parse; 5] = [
         |body| outcome(parse_transaction_request(body)),

@@ -30,7 +30,7 @@ fn a_prepare_is_read() {
 }
 
 #[test]
-fn variants_of_a_prepare_pass() {
+fn valid_variants_of_a_prepare_are_accepted() {
     for (what, changes) in [
         ("extra members", [("more", r#"{"deep":[1,2,{"x":null}]}"#)]),
         ("escapes", [("payerFsp", r#""gre\u0065nbank""#)]),
@@ -53,7 +53,7 @@ fn variants_of_a_prepare_pass() {
 }
 
 #[test]
-fn amounts_beyond_the_ledger_are_left_to_it() {
+fn amounts_out_of_range_are_left_to_the_ledger() {
     for (amount, error) in
         [("100000000000000", AmountError::Precision), ("999999999999999999.9999", AmountError::Precision)]
     {
@@ -65,7 +65,7 @@ fn amounts_beyond_the_ledger_are_left_to_it() {
 }
 
 #[test]
-fn a_condition_with_stray_bits_is_left_to_the_ledger() {
+fn condition_with_spare_bits_is_left_to_the_ledger() {
     let stray = r#""zkPzOVxMB-hEjHI5NnWaVhPx3FGJEiZ1Q8ysbpRa51t""#;
     let body = with(&PREPARE, &[("condition", stray)]);
     assert_eq!(parse_prepare(body.as_bytes()).unwrap().condition, None);
@@ -93,7 +93,7 @@ fn missing_members_are_named_in_the_order_of_the_schema() {
 
 #[test]
 #[allow(clippy::too_many_lines, reason = "a table of cases")]
-fn wrong_values_are_refused_with_their_code_and_text() {
+fn invalid_values_are_rejected_with_their_code_and_text() {
     let long_name = format!("\"{}\"", "n".repeat(33));
     let long_packet = format!("\"{}\"", "A".repeat(32_769));
     for (name, json, code, description) in [
@@ -329,7 +329,7 @@ fn wrong_values_are_refused_with_their_code_and_text() {
 }
 
 #[test]
-fn the_first_wrong_value_in_the_order_of_the_schema_is_reported() {
+fn first_invalid_value_in_schema_order_is_reported() {
     let order = [
         "transferId",
         "payeeFsp",
@@ -350,7 +350,7 @@ fn the_first_wrong_value_in_the_order_of_the_schema_is_reported() {
 }
 
 #[test]
-fn what_is_no_json_object_is_malformed() {
+fn body_that_is_not_a_json_object_is_malformed() {
     let valid = with(&PREPARE, &[]);
     let nested =
         |depth: usize| with(&PREPARE, &[("more", &format!("{}{}", "[".repeat(depth), "]".repeat(depth)))]);
@@ -395,7 +395,7 @@ fn what_is_no_json_object_is_malformed() {
 }
 
 #[test]
-fn extensions_are_rendered_anew_and_bounded() {
+fn extensions_are_rendered_again_within_their_limit() {
     let list = |json: &str| {
         let body = format!(r#"{{"transferState":"COMMITTED","extensionList":{{"extension":{json}}}}}"#);
         parse_fulfil(body.as_bytes()).map(|fulfil| fulfil.extensions.unwrap())

@@ -104,7 +104,7 @@ fn quotes_are_read() {
 }
 
 #[test]
-fn quotes_have_what_the_schema_requires_and_nothing_beside() {
+fn quotes_have_all_required_and_no_unknown_properties() {
     let parse = |body: &[u8]| outcome(parse_quote_request(body));
     let required = ["quoteId", "transactionId", "payee", "payer", "amountType", "amount", "transactionType"];
     assert_required(QUOTE, parse, "", &required);
@@ -186,7 +186,7 @@ fn amounts_and_currencies_follow_the_rule() {
 }
 
 #[test]
-fn no_amount_of_any_message_is_a_number() {
+fn amounts_as_json_numbers_are_rejected() {
     type Parse = fn(&[u8]) -> Result<(), (u16, String)>;
     let quote: Parse = |body| outcome(parse_quote_request(body));
     let answer: Parse = |body| outcome(parse_quote_response(body));
@@ -267,7 +267,7 @@ fn answers_to_quotes_have_a_packet_and_a_condition() {
 }
 
 #[test]
-fn bulks_are_read() {
+fn bulk_quotes_are_read() {
     let bulk = parse_bulk_quote_request(BULK.as_bytes()).unwrap();
     assert_eq!(bulk.bulk_quote_id.to_string(), "6f3ff9d4-2f0b-4bb2-9d3a-0f3f1c6a7b11");
     assert_eq!(bulk.payer.id.fsp.unwrap().as_str(), "bluebank");
@@ -283,7 +283,7 @@ fn bulks_are_read() {
 }
 
 #[test]
-fn bulks_follow_the_schema() {
+fn bulk_quotes_follow_the_schema() {
     let parse = |body: &[u8]| outcome(parse_bulk_quote_request(body));
     assert_required(BULK, parse, "", &["bulkQuoteId", "payer", "individualQuotes"]);
     let required = ["quoteId", "transactionId", "payee", "amountType", "amount", "transactionType"];
@@ -333,7 +333,7 @@ fn bulks_follow_the_schema() {
 }
 
 #[test]
-fn conversions_are_read_and_may_have_more() {
+fn fx_quotes_are_read_and_may_have_unknown_properties() {
     let quote = parse_fx_quote_request(FX.as_bytes()).unwrap();
     assert_eq!(quote.conversion_request_id.to_string(), "6f3ff9d4-2f0b-4bb2-9d3a-0f3f1c6a7b11");
     assert_eq!(quote.terms.initiating_fsp.as_str(), "bluebank");
@@ -388,7 +388,7 @@ fn conversions_are_read_and_may_have_more() {
 }
 
 #[test]
-fn errors_in_quoting_have_codes_of_some_classes() {
+fn errors_in_quoting_have_codes_of_allowed_classes() {
     const ERROR: &str = r#"{"errorInformation":{"errorCode":"5101","errorDescription":"no"}}"#;
     for (class, passes) in [
         (10, true),
@@ -440,7 +440,7 @@ fn finer(line: &str, body: &str) -> Option<u16> {
 }
 
 #[test]
-fn quotes_of_amounts_finer_than_the_currency_are_rejected_where_the_scheme_wants_it() {
+fn quotes_with_too_many_decimals_are_rejected_if_configured() {
     const ID: &str = "6f3ff9d4-2f0b-4bb2-9d3a-0f3f1c6a7b11";
     let put = |resource: &str| format!("PUT /{resource}/{ID}");
     for (line, body, amount, finer_amount) in [

@@ -16,7 +16,7 @@ const UNDEFINED_ENUM_RULE: &str = "1 to 32 capital letters and _";
 const QUOTING_CODE_RULE: &str = "a code of 10xx, 20xx, 30xx-34xx, 40xx-44xx or 50xx-54xx";
 
 impl<'a> Value<'a, '_> {
-    /// A text for which `matches` is true. `rule` describes the condition in words.
+    /// A text that `matches` accepts. `rule` describes the condition in words.
     pub(crate) fn matching(
         &self,
         rule: &str,

@@ -53,7 +53,7 @@ const ACCEPT_UNSUPPORTED: &str = "Unacceptable version requested - The Client re
 const CONTENT_UNSUPPORTED: &str = "Unacceptable version requested - Client supplied a protocol version which is not supported by the server";
 
 #[test]
-fn every_refusal_has_its_status_code_and_text() {
+fn every_rejection_has_its_status_code_and_text() {
     use Method::{Delete, Get, Patch, Post, Put};
     for (method, changes, status, code, description) in [
         // x-client-id
@@ -314,7 +314,7 @@ fn complete_and_sparse_requests_pass() {
 }
 
 #[test]
-fn a_hub_may_accept_fewer_versions() {
+fn configured_versions_restrict_accepted_versions() {
     let versions = Versions { accepted: [Version::V1_1].into(), ..Versions::default() };
     let rules = HeaderRules { versions, ..HeaderRules::default() };
     let post = |changes: &[&str]| {
@@ -326,7 +326,7 @@ fn a_hub_may_accept_fewer_versions() {
 }
 
 #[test]
-fn parties_are_read_after_the_body() {
+fn source_and_destination_are_checked_after_the_body() {
     let read = |changes: &[&str]| {
         check_parties_of(Resource::Transfers, &headers(changes))
             .map_err(|error| (error.code.number(), error.description))
@@ -397,7 +397,7 @@ fn wanting(text: &str, resource: Resource) -> String {
 }
 
 #[test]
-fn a_refused_media_type_is_told_what_is_wanted_where_there_is_room() {
+fn rejected_media_type_names_the_accepted_ones_if_they_fit() {
     let media_type = "application/vnd.interoperability";
     for (resource, change, expected) in [
         (
@@ -415,7 +415,7 @@ fn a_refused_media_type_is_told_what_is_wanted_where_there_is_room() {
             "-accept",
             alloc::format!("/header must have required property 'accept': {media_type}.participants+json"),
         ),
-        // There is no space for either, and none is cut in half.
+        // The text has no space for a media type, and media types are not truncated.
         (Resource::TransactionRequests, "-accept", "/header must have required property 'accept'".to_owned()),
     ] {
         let (_, _, description) = refusal_of(Method::Post, resource, &[change]).unwrap();
@@ -434,7 +434,7 @@ fn every_family_has_its_own_media_type() {
                 assert_eq!((error.status, error.code), (400, ErrorCode::MALFORMED_SYNTAX), "{resource:?}");
             }
         }
-        // Also for bulk quotes and quotes of conversions, for which other hubs accept invalid values.
+        // Also for bulk quotes and FX quotes, although other hubs accept invalid dates there.
         let refusal = refusal_of(Method::Post, resource, &["date=tomorrow"]);
         let text = "Malformed syntax - Invalid date header: write it like Tue, 01 Apr 2031 10:00:00 GMT";
         assert_eq!(refusal, Some((400, 3101, text.into())));
@@ -511,7 +511,7 @@ fn a_content_type_is_required_of_every_request_unless_the_scheme_tolerates_its_a
 }
 
 #[test]
-fn callbacks_of_quoting_must_not_accept() {
+fn callbacks_of_quoting_must_not_have_accept() {
     for resource in [Resource::Quotes, Resource::BulkQuotes, Resource::FxQuotes] {
         for accept in ["accept=@;version=1", "accept=application/json", "accept=@;version=9"] {
             let headers = headers_of(resource, &[accept]);
@@ -567,7 +567,7 @@ fn media_types_other_than_json_have_their_own_text_in_payment_requests() {
 }
 
 #[test]
-fn what_is_only_passed_on_says_to_whom() {
+fn forwarded_requests_must_name_a_destination() {
     for &resource in Resource::ALL {
         let required = matches!(
             resource,

@@ -52,7 +52,7 @@ const PREPARE: &str = "
 ";
 
 #[test]
-fn a_dfsp_prepare_reaches_the_payee_as_it_was_sent() {
+fn forwarded_prepare_keeps_its_headers() {
     let forward =
         message(MessageSource::Dfsp { name: "greenbank" }, Method::Post, "bluewallet", "/transfers");
     assert_eq!(
@@ -79,7 +79,7 @@ fn a_dfsp_prepare_reaches_the_payee_as_it_was_sent() {
 }
 
 #[test]
-fn a_refusal_by_the_hub_carries_its_own_identity() {
+fn error_callback_by_the_hub_has_the_hub_as_source() {
     let forward = message(hub(), Method::Put, "greenbank", "/transfers/x/error");
     assert_eq!(
         rewritten(PREPARE, &forward),
@@ -114,7 +114,7 @@ const FULFIL: &str = "
 ";
 
 #[test]
-fn a_fulfil_is_passed_on_without_accept() {
+fn forwarded_fulfil_has_no_accept() {
     let forward =
         message(MessageSource::Dfsp { name: "bluewallet" }, Method::Put, "greenbank", "/transfers/x");
     assert_eq!(
@@ -134,7 +134,7 @@ fn a_fulfil_is_passed_on_without_accept() {
 }
 
 #[test]
-fn what_a_dfsp_signed_stays_as_it_came_and_what_it_did_not_is_the_hubs() {
+fn signed_headers_are_unchanged_and_others_set_by_the_hub() {
     for resource in [Resource::Transfers, Resource::Quotes, Resource::Parties] {
         let forward = |receiver| Forward {
             resource,
@@ -184,7 +184,7 @@ fn what_a_dfsp_signed_stays_as_it_came_and_what_it_did_not_is_the_hubs() {
 }
 
 #[test]
-fn a_callback_to_the_payee_is_the_hubs_and_names_its_version() {
+fn callback_to_the_payee_has_the_hub_as_source_and_its_version() {
     let forward = message(hub(), Method::Patch, "bluewallet", "/transfers/x");
     assert_eq!(
         rewritten(FULFIL, &forward),
@@ -227,7 +227,7 @@ fn an_answer_to_a_get_has_a_content_type_even_if_the_get_had_none() {
 }
 
 #[test]
-fn an_expiry_callback_has_a_fresh_set() {
+fn expiry_callback_has_new_headers() {
     assert_eq!(
         rewritten("", &message(hub(), Method::Put, "bluewallet", "/transfers/x/error")),
         lines(
@@ -245,7 +245,7 @@ fn an_expiry_callback_has_a_fresh_set() {
 }
 
 #[test]
-fn a_request_that_the_hub_makes_has_what_the_api_demands_of_a_client() {
+fn request_of_the_hub_has_all_headers_that_the_api_requires() {
     let forward = Forward {
         resource: Resource::BulkTransfers,
         ..message(hub(), Method::Post, "bluewallet", "/bulkTransfers")
@@ -285,7 +285,7 @@ fn a_request_that_the_hub_makes_has_what_the_api_demands_of_a_client() {
 }
 
 #[test]
-fn a_text_that_is_no_signature_object_makes_no_message_signed() {
+fn invalid_signature_header_does_not_count_as_signed() {
     let forward =
         message(MessageSource::Dfsp { name: "greenbank" }, Method::Post, "bluewallet", "/transfers");
     for value in ["unsigned", "{}", "", r#"{"signature":"abc"}"#] {
@@ -332,7 +332,7 @@ fn repeated_headers_that_the_hub_sets_occur_once() {
 }
 
 #[test]
-fn what_is_there_already_in_the_output_stays() {
+fn existing_output_is_retained() {
     let mut out = b"x-before: 1\r\n".to_vec();
     rewrite_for_forward(b"", &message(hub(), Method::Put, "a", "/transfers/x"), &mut out);
     assert!(out.starts_with(b"x-before: 1\r\ncontent-type: "));
@@ -386,7 +386,7 @@ const QUOTE: &str = "
 ";
 
 #[test]
-fn in_quoting_only_headers_of_the_api_and_of_traces_go_on() {
+fn quoting_forwards_only_api_and_trace_headers() {
     for resource in [Resource::Quotes, Resource::BulkQuotes, Resource::FxQuotes] {
         let post = Forward {
             resource,

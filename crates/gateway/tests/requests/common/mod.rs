@@ -63,7 +63,7 @@ pub fn two_banks(context: &mut TestContext) {
 /// Requests that are not about transfers go to a recorder, if there is one.
 pub struct Others(pub Option<Arc<Recorder>>);
 
-/// Accepts all requests, except those of unknown senders. Tests find theirs by the path.
+/// Accepts all requests, except of unknown senders. Tests find their requests by the path.
 #[derive(Default)]
 pub struct Recorder(pub Mutex<Vec<Request>>);
 
@@ -76,7 +76,7 @@ impl Handler for Others {
         if request.parties.source.as_str() == "stranger" {
             return Err(SyncError::new(ErrorCode::MALFORMED_SYNTAX, "invalid fspiop-source header"));
         }
-        let recorder = self.0.as_ref().expect("it serves nothing without");
+        let recorder = self.0.as_ref().expect("a recorder serves all resources");
         recorder.0.lock().unwrap().push(request);
         Ok(Accepted)
     }
@@ -94,7 +94,7 @@ impl Default for Settings {
     }
 }
 
-/// All running parts, with the banks of [`scheme`], in the order in which they are dropped.
+/// All running parts, with the banks of [`scheme`], in the order of their drop.
 pub struct Running {
     pub server: Server,
     pub workers: Workers,

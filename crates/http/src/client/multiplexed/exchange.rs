@@ -11,7 +11,7 @@ use crate::client::connector::given;
 use crate::client::live::Failure;
 use crate::client::{Answer, Outbound, PoolConfig};
 
-/// Reason why there is no answer.
+/// Reason why a request has no answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unanswered {
     /// The deadline has passed.
@@ -23,7 +23,7 @@ pub enum Unanswered {
 /// Sends a request over any stream, by the same code as a [`Pool`](crate::client::Pool) over its connections.
 ///
 /// # Errors
-/// There is no answer.
+/// The request has no answer.
 pub async fn exchange_http2<T>(
     stream: T,
     request: Request<Full<Bytes>>,

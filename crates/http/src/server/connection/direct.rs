@@ -9,7 +9,7 @@ use crate::server::supervision::Supervisor;
 use crate::server::{Limits, Service, http2};
 
 /// Serves streams that were not accepted from a socket, by the same code as a [`Server`](crate::server::Server).
-/// It has no clock: [`Direct::sweep`] advances the time.
+/// The server has no clock: [`Direct::sweep`] advances the time.
 pub struct Direct<S> {
     service: Arc<S>,
     bounds: Bounds,
@@ -81,7 +81,7 @@ mod tests {
 
     const REQUEST: &str = "GET / HTTP/1.1\r\nhost: x\r\n\r\n";
 
-    /// The bytes that a kept-alive connection still sends if it is told to end just after these have arrived.
+    /// The bytes that a kept-alive connection still sends if it receives this order just after these bytes.
     async fn last_bytes(order: Order, arrived: &str) -> String {
         let direct = Direct::new(&Limits::default(), Arc::new(Answers));
         let accepted = direct.accept(false);

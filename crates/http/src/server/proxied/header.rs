@@ -1,4 +1,4 @@
-//! The header of the PROXY protocol, versions 1 and 2, in which a load balancer states a client's address.
+//! The header of the PROXY protocol, versions 1 and 2: a load balancer states a client's address in it.
 //!
 //! Rules: `proxy-protocol.txt` of HAProxy, §2. If the text allows alternatives, this parser is strict, since it reads
 //! only listed load balancers.

@@ -272,11 +272,7 @@ impl Peer {
     }
 
     async fn read(&mut self, into: &mut [u8]) -> Option<()> {
-        timeout(AMPLE, self.stream.read_exact(into))
-            .await
-            .expect("the server says something")
-            .ok()
-            .map(|_| ())
+        timeout(AMPLE, self.stream.read_exact(into)).await.expect("the server sends a frame").ok().map(|_| ())
     }
 
     /// The next outcome of a stream.

@@ -56,7 +56,7 @@ macro_rules! stored_variants {
 }
 
 stored_variants! {
-    BulkState, "unknown state of a bulk" {
+    BulkState, "unknown state of a bulk transfer" {
         0 Received;
         1 Accepted;
         2 Processing;
@@ -186,13 +186,13 @@ impl Bulks {
         self.totals = Stored::decode(d)?;
         for bulk in d.list(|d| Bulk::decode(&mut d.sized()?))? {
             if bulk.is_live() && self.get(bulk.id).is_none() && !self.is_whole(&bulk, &is_reserved) {
-                return Err(DecodeError("a live bulk contradicts itself or its transfers"));
+                return Err(DecodeError("a live bulk transfer contradicts itself or its transfers"));
             }
             self.restore(bulk.prepare_seq, bulk, true)?;
         }
         let due: Vec<BulkId> = Stored::decode(d)?;
         if !self.restore_due(due) {
-            return Err(DecodeError("its bulks do not take their steps in turn"));
+            return Err(DecodeError("its bulk transfers do not take their steps in turn"));
         }
         for (seq, bulk) in d.list(|d| Ok((d.u64()?, Bulk::decode(&mut d.sized()?)?)))? {
             self.restore(seq, bulk, false)?;
@@ -202,10 +202,10 @@ impl Bulks {
 
     fn restore(&mut self, seq: u64, bulk: Bulk, is_live: bool) -> Decoded<()> {
         if bulk.is_live() != is_live {
-            return Err(DecodeError("a bulk is listed under another state"));
+            return Err(DecodeError("a bulk transfer is listed under another state"));
         }
         if self.get(bulk.id).is_some() {
-            return Err(DecodeError("a bulk is listed twice"));
+            return Err(DecodeError("a bulk transfer is listed twice"));
         }
         self.insert(seq, Box::new(bulk));
         Ok(())

@@ -83,13 +83,13 @@ impl Entry {
     }
 }
 
-/// Bulk transfers by id, with a queue of those that have a step to take, and the ended ones by age.
+/// Bulk transfers by id, a queue of live ones with a pending step, and ended ones by age.
 #[derive(Clone, Debug)]
 pub(crate) struct Bulks {
     all: HashMap<BulkId, Entry, FixedState>,
     /// The items that are not final, by their transfer.
     items: HashMap<TransferId, (BulkId, u32), FixedState>,
-    /// Queue of bulk transfers with a step to take. Each takes one step in turn.
+    /// Queue of bulk transfers with a pending step. Each takes one step in turn.
     due: VecDeque<BulkId>,
     finished: VecDeque<(u64, BulkId)>,
     live: usize,
@@ -132,8 +132,7 @@ impl Bulks {
         self.all.get(&id).map(|entry| &*entry.bulk)
     }
 
-    /// The live bulk transfer to which a transfer belongs, and the position of the item. The transfer may not exist
-    /// yet.
+    /// The live bulk transfer that contains a transfer, and the position of the item. The transfer may not exist yet.
     pub(crate) fn holding(&self, transfer: TransferId) -> Option<(&Bulk, u32)> {
         if self.are_none_live() {
             return None;
@@ -162,14 +161,18 @@ impl Bulks {
             for (place, item) in (0..).zip(&entry.bulk.items) {
                 if matches!(item.state, ItemState::Waiting | ItemState::Accepted) {
                     let previous = self.items.insert(item.transfer, (id, place));
-                    assert!(previous.is_none(), "transfer {} is an item of two bulks", item.transfer);
+                    assert!(
+                        previous.is_none(),
+                        "transfer {} is an item of two bulk transfers",
+                        item.transfer
+                    );
                 }
             }
         } else {
             self.finished.push_back((seq, id));
         }
         let previous = self.all.insert(id, entry);
-        assert!(previous.is_none(), "bulk {id} is received twice");
+        assert!(previous.is_none(), "bulk transfer {id} is received twice");
     }
 
     /// Restores the order of the queue from a snapshot.
@@ -187,7 +190,7 @@ impl Bulks {
     /// Changes a live bulk transfer. If it still has a step to take, it moves to the end of the queue.
     pub(crate) fn change(&mut self, id: BulkId, change: impl FnOnce(&mut Entry)) {
         let found = self.all.get_mut(&id).filter(|entry| entry.bulk.is_live());
-        let entry = found.unwrap_or_else(|| panic!("bulk {id} changes, but is not live"));
+        let entry = found.unwrap_or_else(|| panic!("bulk transfer {id} changes, but is not live"));
         change(entry);
         self.take_turn(id);
     }
@@ -223,8 +226,11 @@ impl Bulks {
     pub(crate) fn finish(&mut self, seq: u64, id: BulkId, state: BulkState) {
         self.drop_asked(id);
         self.change(id, |entry| {
-            assert!(entry.open == 0, "bulk {id} ends with items that are reserved");
-            assert!(entry.next_waiting().is_none(), "bulk {id} ends with items that are not decided");
+            assert!(entry.open == 0, "bulk transfer {id} ends with items that are reserved");
+            assert!(
+                entry.next_waiting().is_none(),
+                "bulk transfer {id} ends with items that are not decided"
+            );
             entry.bulk.state = state;
         });
         self.live -= 1;
@@ -246,7 +252,7 @@ impl Bulks {
     pub(crate) fn finished(&self) -> impl ExactSizeIterator<Item = (u64, &Bulk)> {
         self.finished.iter().map(|(seq, id)| {
             let found = self.get(*id);
-            (*seq, found.unwrap_or_else(|| unreachable!("a listed bulk is kept")))
+            (*seq, found.unwrap_or_else(|| unreachable!("a listed bulk transfer is kept")))
         })
     }
 

@@ -114,7 +114,7 @@ impl Stored for EndedLinks {
             decoder.list(|d| Ok((d.transfer_id()?, ParticipantId::decode(d)?, EndedLink::decode(d)?)))?
         {
             if ended.get(transfer, payer).is_some() {
-                return Err(DecodeError("it lists an ended conversion of a transfer twice"));
+                return Err(DecodeError("it lists an ended FX transfer of a transfer twice"));
             }
             ended.insert(transfer, payer, link);
         }

@@ -92,18 +92,18 @@ impl Conversions {
         if conversion.is_live() {
             self.deadlines.insert((conversion.expires_at, id));
             let previous = self.links.insert(link(&conversion), id);
-            assert!(previous.is_none(), "conversion {id} is not the only one of its party for its transfer");
+            assert!(previous.is_none(), "FX transfer {id} is not the only one of its party for its transfer");
         } else {
             self.finished.push_back((seq, id));
         }
         let previous = self.all.insert(id, conversion);
-        assert!(previous.is_none(), "conversion {id} is prepared twice");
+        assert!(previous.is_none(), "FX transfer {id} is prepared twice");
     }
 
     /// A live FX transfer, mutable.
     pub(crate) fn live_mut(&mut self, id: ConversionId) -> &mut Conversion {
         let found = self.all.get_mut(&id).filter(|conversion| conversion.is_live());
-        found.unwrap_or_else(|| panic!("conversion {id} changes, but is not live"))
+        found.unwrap_or_else(|| panic!("FX transfer {id} changes, but is not live"))
     }
 
     /// Ends a live FX transfer. `change` sets the final state.
@@ -111,9 +111,9 @@ impl Conversions {
         let conversion = self.live_mut(id);
         let (place, link) = ((conversion.expires_at, id), link(conversion));
         change(conversion);
-        assert!(!conversion.is_live(), "conversion {id} ends live");
+        assert!(!conversion.is_live(), "FX transfer {id} ends live");
         let was_waiting = self.deadlines.remove(&place) && self.links.remove(&link) == Some(id);
-        assert!(was_waiting, "conversion {id} had no deadline");
+        assert!(was_waiting, "FX transfer {id} had no deadline");
         self.finished.push_back((seq, id));
     }
 
@@ -151,7 +151,7 @@ impl Conversions {
     pub(crate) fn finished(&self) -> impl ExactSizeIterator<Item = (u64, &Conversion)> {
         self.finished.iter().map(|(seq, id)| {
             let found = self.get(*id);
-            (*seq, found.unwrap_or_else(|| unreachable!("a listed conversion is kept")))
+            (*seq, found.unwrap_or_else(|| unreachable!("a listed FX transfer is kept")))
         })
     }
 
@@ -167,7 +167,7 @@ impl Conversions {
 fn link(conversion: &Conversion) -> Link {
     match (conversion.determining_transfer, conversion.initiator) {
         (Some(transfer), Some(initiator)) => (transfer, conversion.side.number(), initiator),
-        _ => panic!("conversion {} was reserved without its transfer or initiator", conversion.id),
+        _ => panic!("FX transfer {} was reserved without its transfer or initiator", conversion.id),
     }
 }
 
@@ -201,17 +201,17 @@ impl Conversions {
 
     fn restore(&mut self, seq: u64, conversion: Conversion, is_live: bool) -> Decoded<()> {
         if conversion.is_live() != is_live {
-            return Err(DecodeError("a conversion is listed under another state"));
+            return Err(DecodeError("an FX transfer is listed under another state"));
         }
         let is_known = self.get(conversion.id).is_some();
         let is_linked = conversion.determining_transfer.is_some_and(|transfer| {
             is_live && self.linked(transfer, conversion.side, conversion.initiator).is_some()
         });
         if is_known || is_linked {
-            return Err(DecodeError("a conversion is listed twice"));
+            return Err(DecodeError("an FX transfer is listed twice"));
         }
         if is_live && !is_whole(&conversion) {
-            return Err(DecodeError("a live conversion lacks a party, an account or its transfer"));
+            return Err(DecodeError("a live FX transfer lacks a party, an account or its transfer"));
         }
         self.insert(seq, Box::new(conversion));
         Ok(())

@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_lies_in_a_slot_stays_where_it_is() {
+    fn filled_slot_never_moves() {
         let mut slots = Slots::new();
         let count = 3 * BLOCK_SLOTS as u32 + 1;
         let first = slots.fill(0);

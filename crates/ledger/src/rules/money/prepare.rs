@@ -135,7 +135,7 @@ impl Ledger {
         outcome
     }
 
-    /// Checks the rules for a prepare, in the order in which violations are reported.
+    /// Checks the rules for a prepare. The first violation is reported.
     fn check_prepare(
         &self,
         prepare: &Prepare,

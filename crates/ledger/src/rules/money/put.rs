@@ -42,7 +42,7 @@ pub(crate) enum PutKind {
     Abort,
 }
 
-/// The way in which a transfer is aborted.
+/// The abort of a transfer: its kind, cause and reason.
 pub(crate) struct Ending {
     pub(crate) kind: AbortKind,
     pub(crate) cause: Cause,

@@ -244,7 +244,7 @@ impl Ledger {
         self.bulks.get(id)
     }
 
-    /// The live bulk transfer to which a transfer belongs, and the position of the item, from 0.
+    /// The live bulk transfer that contains a transfer, and the position of the item, from 0.
     pub fn bulk_of(&self, transfer: TransferId) -> Option<(&Bulk, u32)> {
         self.bulks.holding(transfer)
     }

@@ -51,7 +51,7 @@ pub struct Authority {
 }
 
 impl Authority {
-    /// All changes. The policy determines the ones that need a second person.
+    /// All changes. The policy determines which changes need a second person.
     pub const ALL: Self = Self { actions: AdminActions::ALL, is_alone: false, is_emergency: false };
     /// All changes, without a second person.
     pub const ALONE: Self = Self { is_alone: true, ..Self::ALL };

@@ -99,8 +99,7 @@ impl Ledger {
         }
     }
 
-    /// Whether there is no other possible approver: only one administrator has ever had a credential, and it is this
-    /// one.
+    /// Whether no other operator could approve: this is the only administrator that has ever had a credential.
     fn is_only_administrator(&self, name: &str) -> bool {
         let mut administrators =
             self.operators.iter().filter(|one| is_administrator(one) && one.next_credential > 1);

@@ -175,7 +175,7 @@ fn access_changed(command: &AdminCommand, ledger: &Ledger) -> (String, String, S
         AdminCommand::LiftBlock { block } => {
             (format!("block of {block}"), blocked_since(block, ledger), "none".to_owned())
         }
-        _ => unreachable!("only what proves who calls is described here"),
+        _ => unreachable!("only bindings, keys and blocks are described here"),
     }
 }
 

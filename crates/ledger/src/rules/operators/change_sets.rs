@@ -73,7 +73,7 @@ impl Ledger {
         }
     }
 
-    /// Returns the set in the form in which it is proposed: with the state before each change, and without changes that
+    /// Returns the set as it will be proposed: with the state before each change, and without changes that
     /// have no effect. Returns `None` if no change is left.
     pub(crate) fn checked_set(
         &self,

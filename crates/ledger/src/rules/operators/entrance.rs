@@ -29,7 +29,7 @@ pub struct Entrance {
     pub kind: EntranceKind,
 }
 
-/// The purpose for which a user submits a code.
+/// The purpose of a submitted code.
 #[derive(Clone, Debug)]
 pub enum EntranceKind {
     /// Set a password and a second factor, replacing earlier ones.

@@ -29,7 +29,7 @@ impl Ledger {
     pub(crate) fn add_binding(&mut self, participant: ParticipantId, binding: Binding) {
         let bindings = &mut self.participant_mut(participant).bindings;
         match bindings.binary_search(&binding) {
-            Ok(_) => panic!("a participant has a binding once"),
+            Ok(_) => panic!("a participant gets a binding only once"),
             Err(at) => bindings.insert(at, binding),
         }
     }
@@ -56,12 +56,12 @@ impl Ledger {
 
     pub(crate) fn set_block(&mut self, now: Timestamp, block: Block) {
         let before = self.blocks.insert(block, now);
-        assert!(before.is_none(), "what is blocked is blocked once");
+        assert!(before.is_none(), "a block is set once");
     }
 
     pub(crate) fn lift_block(&mut self, block: &Block) {
         let before = self.blocks.remove(block);
-        assert!(before.is_some(), "what is lifted was blocked");
+        assert!(before.is_some(), "a block is lifted after it was set");
     }
 
     pub(crate) fn participant_mut(&mut self, id: ParticipantId) -> &mut Participant {

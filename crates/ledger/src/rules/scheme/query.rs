@@ -66,7 +66,7 @@ impl Ledger {
         self.liable(one).id == self.liable(other).id
     }
 
-    /// The keys with which participants sign.
+    /// The public keys of participants for signatures.
     pub const fn signature_keys(&self) -> &SignatureKeys {
         &self.signature_keys
     }

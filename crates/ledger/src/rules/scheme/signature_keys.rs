@@ -1,4 +1,4 @@
-//! Manages the keys with which participants sign.
+//! Manages the public keys of participants for signatures.
 
 use upesi_types::{FspId, Timestamp};
 

@@ -24,7 +24,7 @@ use crate::settlement::changes::{AdvanceFault, CoverItem, SettlementCover};
 use crate::settlement::settlements::{Settlement, SettlementAccount, SettlementStage, SettlementState};
 
 impl SettlementAccount {
-    /// The state in which the cover moves: COMMITTED, or SETTLED if the account is already SETTLED.
+    /// The account's state once the cover has moved: COMMITTED, or SETTLED if the account is already SETTLED.
     fn state_with_cover(&self) -> SettlementState {
         match self.state {
             SettlementState::Settled => SettlementState::Settled,
@@ -228,7 +228,6 @@ impl<'a> Moves<'a> {
     }
 }
 
-/// The direction and the amount of a net.
 fn direction_of(net: Amount) -> (FundsDirection, Amount) {
     if net.is_negative() { (FundsDirection::In, net.negated()) } else { (FundsDirection::Out, net) }
 }

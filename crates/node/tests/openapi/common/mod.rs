@@ -96,7 +96,7 @@ impl Document {
         parameters.map(|parameter| self.resolve(parameter)).collect()
     }
 
-    /// The path with the examples of its parameters, optionally with the query of those that have an example.
+    /// The path with the examples of its parameters, optionally with a query of all query parameters with an example.
     pub fn target(&self, operation: &Operation<'_>, with_query: bool) -> String {
         let mut path = operation.path.to_owned();
         let mut query = Vec::new();

@@ -99,7 +99,7 @@ fn a_batch_with_an_oversized_value_is_refused_whole() {
 }
 
 #[test]
-fn divisions_leave_whole_and_what_follows_begins_behind_them() {
+fn divisions_are_removed_whole_and_the_archive_begins_after_them() {
     on_both(|archive| {
         let second = |seq: u64| Timestamp::from_ms(seq as i64 * 1000);
         for (from, to) in [(0, 25), (25, 60), (60, 80)] {
@@ -130,14 +130,14 @@ fn divisions_leave_whole_and_what_follows_begins_behind_them() {
             archive.for_each_in(61, &mut visit).unwrap() && !archive.for_each_in(26, &mut visit).unwrap()
         );
         assert_eq!(of_third, sorted(entries(60..80)));
-        assert_eq!(archive.remove_to(90).unwrap(), 2, "also what is to come up to there");
+        assert_eq!(archive.remove_to(90).unwrap(), 2, "removed up to a record that is not yet applied");
         assert_eq!(told(archive), [(91, 0, None, false)]);
         assert_eq!((archive.watermark(), archive.watermark_applied(), all(archive).len()), (90, 90, 0));
         archive.apply_at(&entries(90..95), 95, second(95)).unwrap();
         assert_eq!((archive.sync().unwrap(), all(archive)), (95, sorted(entries(90..95))));
         archive.divide().unwrap();
         archive.apply_at(&entries(95..99), 99, second(99)).unwrap();
-        assert_eq!(archive.remove_to(97).unwrap(), 1, "what grows goes on beyond that");
+        assert_eq!(archive.remove_to(97).unwrap(), 1, "the growing division extends beyond that");
         assert_eq!(all(archive), sorted(entries(95..99)));
     });
 }
@@ -203,7 +203,7 @@ fn a_visit_goes_on_where_the_last_one_stopped() {
 }
 
 #[test]
-fn what_was_not_synced_in_memory_is_lost_by_a_crash() {
+fn memory_archive_loses_unsynced_entries_in_a_crash() {
     let archive = MemoryArchive::new();
     archive.apply(&entries(0..5), 5).unwrap();
     archive.sync().unwrap();

@@ -16,7 +16,11 @@ const CHILD: &str = "archive::crash::killed_while_writing";
 /// The invariant: every transfer up to the durable watermark is there, with its value.
 fn assert_complete(archive: &dyn Archive) -> u64 {
     let watermark = archive.watermark();
-    assert_eq!(archive.watermark_applied(), watermark, "after opening, applied is what is on disk");
+    assert_eq!(
+        archive.watermark_applied(),
+        watermark,
+        "after opening, the applied watermark is the one on disk"
+    );
     for index in 0..watermark {
         let (id, value) = entry(index);
         assert!(archive.may_contain(&id), "transfer {index} below watermark {watermark} is filtered out");
@@ -26,7 +30,7 @@ fn assert_complete(archive: &dyn Archive) -> u64 {
 }
 
 #[test]
-fn a_reopened_archive_has_what_was_synced() {
+fn reopened_archive_has_all_synced_transfers() {
     let directory = tempfile::tempdir().unwrap();
     for round in 0..4 {
         let archive = FjallArchive::open(directory.path(), &small_options(TABLE)).unwrap();
@@ -86,7 +90,7 @@ fn a_table_is_written_when_as_many_bytes_have_gathered() {
     archive.remove_to(35).unwrap();
     for at in 36..=50 {
         archive.apply(&[(entry(at).0, vec![0; 1_000])], at).unwrap();
-        assert_eq!(archive.watermark(), if at < 45 { 35 } else { 45 }, "what was removed does not count");
+        assert_eq!(archive.watermark(), if at < 45 { 35 } else { 45 }, "removed transfers count as synced");
     }
 }
 
@@ -198,7 +202,7 @@ fn a_large_archive_answers_before_and_after_its_filter_is_rebuilt() {
 
 /// Its filter is read before any lookup: a thread would take some milliseconds.
 #[test]
-fn a_small_archive_tells_ids_apart_as_soon_as_it_is_open() {
+fn small_archive_has_its_filter_as_soon_as_it_is_open() {
     let directory = tempfile::tempdir().unwrap();
     let options = ArchiveOptions { pending_transfers: 10_000, ..ArchiveOptions::default() };
     let archive = FjallArchive::open(directory.path(), &options).unwrap();

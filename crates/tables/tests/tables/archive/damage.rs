@@ -20,9 +20,9 @@ fn read_all(path: &Path) -> Result<u64, TablesError> {
         seen += 1;
         ControlFlow::Continue(())
     })?;
-    assert_eq!(seen, watermark, "a scan sees what the watermark promises");
+    assert_eq!(seen, watermark, "a scan finds all transfers below the watermark");
     for (id, value) in entries(0..watermark) {
-        assert_eq!(archive.get(&id)?, Some(value), "a lookup finds what the watermark promises");
+        assert_eq!(archive.get(&id)?, Some(value), "a lookup finds every transfer below the watermark");
     }
     Ok(watermark)
 }
@@ -81,14 +81,14 @@ fn whole_archive(path: &Path) {
 }
 
 #[test]
-fn any_damaged_file_is_harmless_or_told() {
+fn damaged_file_is_harmless_or_reported() {
     let directory = tempfile::tempdir().unwrap();
     let (whole, hurt) = (directory.path().join("whole"), directory.path().join("hurt"));
     whole_archive(&whole);
     assert_eq!(read_all(&whole).unwrap(), COUNT);
     let mut files = Vec::new();
     files_below(&whole, &mut files);
-    let mut told = 0;
+    let mut reported = 0;
     for file in files.iter().filter(|file| file.metadata().unwrap().len() > 0) {
         let name = file.strip_prefix(&whole).unwrap();
         for damage in DAMAGES {
@@ -96,18 +96,18 @@ fn any_damaged_file_is_harmless_or_told() {
             inflict(damage, &hurt.join(name));
             match read_all(&hurt) {
                 Ok(COUNT | 0) => {}
-                Err(TablesError::Damaged { .. } | TablesError::Format { .. }) => told += 1,
+                Err(TablesError::Damaged { .. } | TablesError::Format { .. }) => reported += 1,
                 other => panic!("{damage:?} of {}: {other:?}", name.display()),
             }
             std::fs::remove_dir_all(&hurt).unwrap();
         }
     }
     // Each of at least five tables, in most ways. A flipped bit in padding is harmless.
-    assert!(told > 40, "only {told} damages were told");
+    assert!(reported > 40, "only {reported} damages were reported");
 }
 
 #[test]
-fn the_message_says_that_deleting_helps_and_deleting_does() {
+fn deleting_a_damaged_archive_repairs_it_as_the_message_states() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("archive");
     whole_archive(&path);
@@ -125,7 +125,7 @@ fn the_message_says_that_deleting_helps_and_deleting_does() {
 }
 
 #[test]
-fn a_path_that_cannot_be_a_directory_is_told() {
+fn path_that_cannot_be_a_directory_is_reported() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("file");
     std::fs::write(&file, b"in the way").unwrap();

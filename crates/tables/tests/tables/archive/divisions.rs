@@ -131,7 +131,7 @@ fn the_oldest_divisions_leave_and_stay_away() {
     let directory = tempfile::tempdir().unwrap();
     let archive = open(directory.path());
     apply(&archive, 0, 350);
-    assert_eq!(archive.remove_to(99).unwrap(), 0, "the oldest goes on beyond that");
+    assert_eq!(archive.remove_to(99).unwrap(), 0, "the oldest division extends beyond that");
     assert_eq!(archive.remove_to(199).unwrap(), 1, "the second, too");
     assert_eq!(archive.remove_to(199).unwrap(), 0, "it is gone");
     assert_eq!(archive.first_seq(), 101);
@@ -155,7 +155,7 @@ fn the_oldest_divisions_leave_and_stay_away() {
 
 /// A copy right after the removal is the worst result of a crash: the files are still there.
 #[test]
-fn what_was_removed_does_not_come_back_after_a_crash() {
+fn removed_division_does_not_reappear_after_a_crash() {
     let directory = tempfile::tempdir().unwrap();
     let (path, crashed) = (directory.path().join("archive"), directory.path().join("crashed"));
     let archive = open(&path);
@@ -168,7 +168,7 @@ fn what_was_removed_does_not_come_back_after_a_crash() {
             assert_eq!(archive.remove_to(200).unwrap(), 2);
             assert!(directory_of(&path, 1).exists() && directory_of(&path, 101).exists());
             copy_directory(&path, &crashed);
-            // They may be removed in any order.
+            // The divisions may be removed in any order.
             std::fs::remove_dir_all(directory_of(&crashed, 101)).unwrap();
         }
         seen += 1;
@@ -199,7 +199,7 @@ fn files_that_cannot_be_removed_do_no_harm() {
     assert_eq!(archive.remove_to(200).unwrap(), 2);
     assert_eq!(firsts(&archive), [201, 301]);
     drop(archive);
-    assert_eq!(firsts(&open(&path)), [201, 301], "nothing comes back");
+    assert_eq!(firsts(&open(&path)), [201, 301], "a removed division reappeared");
     assert!(directory_of(&path, 1).exists());
     std::fs::remove_file(&obstacle).unwrap();
     assert_eq!(firsts(&open(&path)), [201, 301]);
@@ -208,7 +208,7 @@ fn files_that_cannot_be_removed_do_no_harm() {
 
 /// A lost archive is created again after the removed transfers, and an archive that is completely older is removed.
 #[test]
-fn an_archive_begins_behind_what_was_removed() {
+fn archive_begins_after_the_removed_divisions() {
     let directory = tempfile::tempdir().unwrap();
     for (name, applied) in [("empty", 0), ("older", 40)] {
         let path = directory.path().join(name);
@@ -228,7 +228,7 @@ fn an_archive_begins_behind_what_was_removed() {
 }
 
 #[test]
-fn a_lost_oldest_division_is_told() {
+fn lost_oldest_division_is_reported() {
     let directory = tempfile::tempdir().unwrap();
     let archive = open(directory.path());
     apply(&archive, 0, 350);
@@ -298,7 +298,7 @@ fn a_division_can_be_closed_before_it_is_full() {
     archive.divide().unwrap();
     archive.divide().unwrap();
     assert_eq!(firsts(&archive), [1, 38]);
-    assert_eq!(archive.watermark(), 37, "what was pending is written first");
+    assert_eq!(archive.watermark(), 37, "pending transfers are written first");
     apply(&archive, 37, 38);
     archive.divide().unwrap();
     assert_eq!(firsts(&archive), [1, 38, 39], "one transfer is enough");
@@ -320,7 +320,7 @@ fn divisions_of_many_tables_are_put_in_order() {
         assert_eq!(directory.path().join("00000000000000000001.sorted").exists(), is_settled, "{tables}");
         expect_exactly(&archive, 0, tables * 10);
         let passed = (1 << 32..(1 << 32) + 1_000).filter(|index| archive.may_contain(&entry(*index).0));
-        assert!(passed.count() < 20, "its filter is whole and tells ids apart");
+        assert!(passed.count() < 20, "its filter is incomplete or saturated");
     }
 }
 
@@ -342,7 +342,7 @@ fn a_start_puts_divisions_in_order() {
 }
 
 #[test]
-fn an_archive_tells_its_size() {
+fn archive_stats_report_its_size() {
     let directory = tempfile::tempdir().unwrap();
     let archive = open(directory.path());
     let empty = archive.stats();
@@ -355,7 +355,7 @@ fn an_archive_tells_its_size() {
     archive.sync().unwrap();
     let synced = archive.stats().unmerged_tables;
     archive.sync().unwrap();
-    assert!(archive.stats().unmerged_tables <= synced, "nothing is written where nothing is pending");
+    assert!(archive.stats().unmerged_tables <= synced, "a sync without pending transfers wrote a table");
     archive.divide().unwrap();
     apply(&archive, 65, 105);
     let second = archive.stats();
@@ -399,7 +399,7 @@ fn a_range_applied_again_is_there_once() {
 }
 
 #[test]
-fn a_missing_division_is_told() {
+fn missing_division_is_reported() {
     let directory = tempfile::tempdir().unwrap();
     apply(&open(directory.path()), 0, 350);
     std::fs::remove_dir_all(directory_of(directory.path(), 201)).unwrap();
@@ -409,7 +409,7 @@ fn a_missing_division_is_told() {
 }
 
 #[test]
-fn what_a_crash_interrupted_is_finished_or_forgotten() {
+fn interrupted_division_changes_are_finished_or_undone() {
     let directory = tempfile::tempdir().unwrap();
     apply(&open(directory.path()), 0, 350);
     let file = |name: &str| directory.path().join(name);
@@ -441,6 +441,9 @@ fn filters_are_kept_and_never_stale() {
         wait_until("its filters are ready", || archive.stats().filter_ready);
         assert!(!archive.may_contain(&entry(1 << 40).0));
     }
-    assert_eq!(kept, 3, "the first is empty, two have what was kept, and the last has two divisions");
+    assert_eq!(
+        kept, 3,
+        "the first copy must be empty, two have the kept transfers, and the last has two divisions"
+    );
     assert!(directory.path().join("00000000000000000001.filter").exists());
 }

@@ -54,7 +54,7 @@ fn assert_whole(table: &Table) -> u64 {
 }
 
 #[test]
-fn a_reopened_store_has_what_was_answered() {
+fn reopened_store_has_all_acknowledged_updates() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("store");
     for round in 0..4 {
@@ -119,7 +119,7 @@ fn a_torn_log_loses_only_whole_updates_at_its_end() {
         let table = store.table("counted").unwrap();
         let count = assert_whole(&table);
         counts.push(count);
-        // It continues from there.
+        // The store continues from there.
         assert_eq!(write_one(&store, &table), count + 1);
         drop((store, table));
         let store = Store::open(&copy, &options).unwrap();
@@ -157,7 +157,7 @@ fn a_second_opener_is_refused() {
 }
 
 #[test]
-fn damage_is_told() {
+fn damaged_store_is_reported() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("store");
     let (store, table) = open(&path);
@@ -169,7 +169,7 @@ fn damage_is_told() {
     assert!(tables.len() >= 3, "fjall's own, the watermark's and ours");
     let remove = |name: &str, copy: &Path| std::fs::remove_dir_all(copy.join(name)).unwrap();
     let spoil = |name: &str, copy: &Path| {
-        assert!(copy.join(name).exists(), "{name} is no file of the store any more");
+        assert!(copy.join(name).exists(), "the store does not have the file {name}");
         std::fs::write(copy.join(name), b"?").unwrap();
     };
     let first_log = logs_of(&path).swap_remove(0);
@@ -215,7 +215,7 @@ fn killed_at_any_moment_all_that_was_answered_is_there() {
         let reported = run_and_kill(CHILD, &path, before + round * 70);
         let (_store, table) = open(&path);
         let count = assert_whole(&table);
-        assert!(count >= reported, "{reported} were answered, {count} are there");
+        assert!(count >= reported, "{reported} updates were acknowledged, {count} are stored");
         before = count;
     }
 }

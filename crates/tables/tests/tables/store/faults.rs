@@ -72,7 +72,7 @@ fn write_until_failure(path: &Path, disk: &SimDisk) -> (u64, Option<TablesError>
                 let again = write_one(&store, &table);
                 assert!(matches!(again, Err(TablesError::Poisoned { .. })), "after {error}: {again:?}");
                 assert!(store.stats().poisoned);
-                assert_eq!(assert_whole(&table, "reads go on"), answered);
+                assert_eq!(assert_whole(&table, "reads continue"), answered);
                 return (answered, Some(error));
             }
         }
@@ -109,7 +109,7 @@ fn whatever_fails_and_whenever_power_is_lost_all_that_was_answered_is_there() {
                 let count = assert_whole(&table, &what);
                 assert!(
                     (answered..=answered + 1).contains(&count),
-                    "{what}: {answered} were answered, {count} are there"
+                    "{what}: {answered} updates were acknowledged, {count} are stored"
                 );
                 drop((store, table));
             }
@@ -135,7 +135,7 @@ fn a_full_disk_refuses_and_recovers() {
         assert!(written < 1_000, "the disk is never full");
     };
     assert!(matches!(refusal, TablesError::DiskFull { .. }), "{refusal}");
-    assert_eq!(assert_whole(&table, "reads go on"), written);
+    assert_eq!(assert_whole(&table, "reads continue"), written);
     disk.set_capacity(u64::MAX);
     assert_eq!(write_one(&store, &table).unwrap(), written + 1);
     assert!(!store.stats().poisoned);
@@ -159,7 +159,7 @@ fn operations_of_few() -> Vec<Operation> {
     disk.operations()
 }
 
-/// Outcome of an operation for which there was no space.
+/// Outcome of an operation on a full disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outcome {
     /// No update was affected.
@@ -200,7 +200,7 @@ fn update_few(path: &Path, disk: &SimDisk, is_sync: bool, what: &str) -> (u64, O
                 outcome = Outcome::Stopped;
             }
         }
-        assert_eq!(assert_whole(&table, what), answered, "{what}: reads go on");
+        assert_eq!(assert_whole(&table, what), answered, "{what}: reads continue");
         if outcome == Outcome::Stopped {
             break;
         }

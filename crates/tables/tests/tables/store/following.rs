@@ -11,7 +11,7 @@ use upesi_types::ErrorCode;
 
 use super::support::{number, small_options};
 
-/// Appends to its own journal and to that of another node.
+/// Appends to its own journal and to another node's.
 struct Both {
     own: Writer,
     other: Writer,
@@ -121,7 +121,7 @@ fn segments(disk: &dyn Disk) -> usize {
 }
 
 #[test]
-fn a_follower_has_what_the_leader_wrote_whenever_it_is_stopped() {
+fn stopped_follower_has_all_updates_of_the_leader() {
     let directory = tempfile::tempdir().unwrap();
     let options = small_options();
     let (store, mut follower, _) = pair(directory.path(), &options);
@@ -150,7 +150,7 @@ fn a_follower_has_what_the_leader_wrote_whenever_it_is_stopped() {
     let follower = StoreFollower::open(directory.path().join("other"), &options).unwrap();
     let store = lead(follower);
     assert_eq!(contents(&store), expected);
-    assert_eq!(write_one(&store).unwrap(), 401, "it goes on");
+    assert_eq!(write_one(&store).unwrap(), 401, "the store continues");
     drop(store);
     let other = digest(directory.path().join("other")).unwrap();
     assert!(other.record == 401 && other.digest != own.digest, "{other:?}");

@@ -37,7 +37,7 @@ fn wait_until_loaded(store: &Store) {
 }
 
 #[test]
-fn what_was_there_and_what_changes_meanwhile_is_in_memory() {
+fn resident_table_has_existing_entries_and_concurrent_changes() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("store");
     filled(&path);

@@ -43,7 +43,7 @@ impl Stop {
 }
 
 #[tokio::test]
-async fn an_update_reads_its_own_writes_and_those_before_it() {
+async fn update_reads_its_own_and_earlier_writes() {
     let directory = tempfile::tempdir().unwrap();
     let (store, table) = open(&directory);
     let count = 500;
@@ -67,7 +67,7 @@ async fn an_update_reads_its_own_writes_and_those_before_it() {
 }
 
 #[tokio::test]
-async fn what_is_queued_or_in_the_open_batch_is_not_seen_by_readers() {
+async fn queued_updates_are_invisible_to_readers() {
     let directory = tempfile::tempdir().unwrap();
     let (store, table) = open(&directory);
     let stop = Stop::writer_of(&store);
@@ -117,7 +117,7 @@ async fn an_update_that_fails_changes_nothing_and_spoils_nothing() {
 }
 
 #[tokio::test]
-async fn an_action_is_taken_before_the_answer_and_although_nobody_waits() {
+async fn action_runs_before_the_answer_even_if_the_caller_left() {
     let directory = tempfile::tempdir().unwrap();
     let (store, table) = open(&directory);
     let (sender, receiver) = mpsc::channel();
@@ -173,7 +173,7 @@ async fn a_disk_without_room_refuses_updates_and_goes_on_reading() {
         assert_eq!(refusal.code().number(), 2003);
     }
     assert_eq!(get(&table, "key").as_deref(), Some(&b"value"[..]));
-    assert!(!store.stats().poisoned, "it goes on once there is room");
+    assert!(!store.stats().poisoned, "updates continue once there is space");
 }
 
 #[tokio::test]
@@ -199,7 +199,7 @@ async fn sizes_are_bounded() {
 }
 
 #[tokio::test]
-async fn closing_finishes_what_is_queued_and_takes_no_more() {
+async fn closing_finishes_queued_updates_and_rejects_further_ones() {
     let directory = tempfile::tempdir().unwrap();
     let (store, table) = open(&directory);
     let stop = Stop::writer_of(&store);
@@ -216,7 +216,7 @@ async fn closing_finishes_what_is_queued_and_takes_no_more() {
     queued.await.unwrap();
     assert!(matches!(late.await, Ok(()) | Err(TablesError::Closed)));
     assert!(matches!(store.update(|_| Ok(())).await, Err(TablesError::Closed)));
-    assert_eq!(get(&table, "key").as_deref(), Some(&b"value"[..]), "readers go on");
+    assert_eq!(get(&table, "key").as_deref(), Some(&b"value"[..]), "readers continue");
     store.close();
 }
 

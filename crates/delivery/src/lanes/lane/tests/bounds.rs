@@ -1,4 +1,4 @@
-//! The number of callbacks that a lane takes into memory, and the time at which it looks for more.
+//! The number of callbacks that a lane takes into memory, and the time of its search for more.
 
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ fn offer(core: &mut Core, seqs: std::ops::RangeInclusive<u64>, order: impl Fn(u6
 }
 
 #[test]
-fn a_lane_takes_what_fits_and_leaves_the_rest_to_the_outbox() {
+fn lane_leaves_callbacks_above_its_capacity_in_the_outbox() {
     // Numbers of live and of paged callbacks. The last one of a page may exceed the byte limit.
     for (queue_max, bytes_max, sizes, live, paged) in [
         (3, 100, &[1, 1, 1][..], 3, 3),
@@ -64,7 +64,7 @@ fn a_lane_takes_what_fits_and_leaves_the_rest_to_the_outbox() {
 /// Callbacks behind others of their transfer may use a quarter of the memory. If there are more, they are dropped and
 /// read from the outbox later.
 #[test]
-fn those_that_wait_behind_others_have_a_share_of_the_memory() {
+fn callbacks_waiting_behind_their_transfer_have_a_share_of_the_memory() {
     for (queue_max, retrying_max, bytes_max, bytes, here) in
         [(14, 9, 400, 1, 3), (14, 2, 400, 1, 2), (23, 23, 54, 4, 3), (23, 23, 54, 5, 2), (23, 23, 24, 6, 1)]
     {
@@ -132,7 +132,7 @@ fn a_lane_reads_on_once_half_of_its_memory_is_free() {
         assert!(core.ask().is_some());
         drop(first);
     }
-    // Not as long as there is no space for a single byte.
+    // Not before space for a single byte is free.
     let (mut core, now) = level(bounded(16, 10));
     for callback in sized(&[10, 1]) {
         core.offer(callback, now);
@@ -142,7 +142,7 @@ fn a_lane_reads_on_once_half_of_its_memory_is_free() {
 
 /// The lane looks for resent callbacks as soon as there is space, even if it has caught up.
 #[test]
-fn room_for_what_is_sent_again_wakes_the_keeper() {
+fn space_for_resent_callbacks_wakes_the_keeper() {
     let (mut core, now) = level(bounded(4, 400));
     offer(&mut core, 2..=5, |seq| seq, now);
     core.recall(keys([1]));
@@ -219,7 +219,7 @@ fn the_end_of_a_pause_wakes_a_lane_that_has_something_to_send() {
 }
 
 #[test]
-fn a_full_lane_falls_behind_once_and_becomes_level_again() {
+fn full_lane_falls_behind_once_and_catches_up() {
     let (mut core, now) = level(config());
     core.actions();
     let mut fell_behind = 0;
@@ -230,7 +230,7 @@ fn a_full_lane_falls_behind_once_and_becomes_level_again() {
         assert_eq!(actions.wake_keeper, actions.fell_behind);
     }
     assert_eq!((core.items(), fell_behind, core.is_behind()), (ITEMS_MAX, 1, true));
-    assert!(core.ask().is_none(), "there is no room yet");
+    assert!(core.ask().is_none(), "no space is free yet");
     for _ in 0..3 {
         let entry = core.take(now).unwrap();
         core.finish(entry, Outcome::Delivered, now);
@@ -244,7 +244,7 @@ fn a_full_lane_falls_behind_once_and_becomes_level_again() {
 }
 
 #[test]
-fn the_outbox_is_read_on_behind_what_is_damaged() {
+fn reading_of_the_outbox_continues_after_damaged_records() {
     let (mut core, now) = (Core::new(config(), 1), Instant::now());
     let (asked, _) = core.ask().unwrap();
     core.page(asked, Page { items: Vec::new(), more_after: Some((3, 0)) }, now);

@@ -40,7 +40,7 @@ fn repeats_and_new_callbacks_do_not_wait_for_each_other() {
 /// If a DFSP rejects many new callbacks in a row, new ones are tried one at a time. Rejected retries do not have this
 /// effect.
 #[test]
-fn new_callbacks_wait_only_when_new_ones_are_refused() {
+fn new_callbacks_wait_only_after_rejections_of_new_ones() {
     let (mut core, mut now) = level(CourierConfig { queue_max: 40, retrying_max: 8, ..config() });
     for seq in 1..=9 {
         core.offer(owed_callback((seq, 0), (seq, 1)), now);

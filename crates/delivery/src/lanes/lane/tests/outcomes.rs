@@ -51,7 +51,7 @@ fn end(core: &mut Core, entry: Entry, outcome: Outcome, now: Instant) -> bool {
 
 /// `Retry-After` of a DFSP is a minimum delay: it can be longer than the lane's own, but not beyond the deadline.
 #[test]
-fn a_callback_is_not_repeated_before_the_time_that_the_dfsp_named() {
+fn callback_is_not_repeated_before_the_retry_after_time() {
     for (repetition, asked_s, waits_s) in [
         (Repetition::UntilDeadline, 90, 90),
         (Repetition::AFewTimes, 90, 90),
@@ -73,7 +73,7 @@ fn a_callback_is_not_repeated_before_the_time_that_the_dfsp_named() {
 
 /// With a temporary error, `Retry-After` applies to the DFSP: nothing is sent to it before, not even new callbacks.
 #[test]
-fn nothing_is_sent_before_the_time_that_a_busy_dfsp_named() {
+fn nothing_is_sent_before_a_busy_dfsps_retry_after_time() {
     let at = |now: Instant, seconds| now + Duration::from_secs(seconds);
     for (repetition, is_paused) in [(Repetition::UntilDeadline, true), (Repetition::AFewTimes, false)] {
         let (mut core, now) = lane(9, 3);
@@ -103,7 +103,7 @@ fn nothing_is_sent_before_the_time_that_a_busy_dfsp_named() {
 }
 
 #[test]
-fn a_probe_that_says_nothing_is_followed_by_another() {
+fn inconclusive_probe_is_followed_by_another() {
     let (mut core, now) = lane(1, 9);
     let [first, early] = std::array::from_fn(|_| core.take(now).unwrap());
     assert!(end(&mut core, first, unreachable(), now), "a pause has begun");
@@ -116,7 +116,7 @@ fn a_probe_that_says_nothing_is_followed_by_another() {
     assert_eq!(core.breaker(), BreakerState::Probing);
     assert!(end(&mut core, probe, unroutable(), now));
     assert_eq!(core.breaker(), BreakerState::Open);
-    // The same for messages that are not callbacks.
+    // Messages that are not callbacks behave in the same way.
     assert_eq!(core.begin_direct(now), Some(true));
     core.end_direct(false, None, now);
     assert!(core.breaker() == BreakerState::Probing && !core.actions().wake_keeper);
@@ -135,18 +135,18 @@ fn a_probe_that_says_nothing_is_followed_by_another() {
 }
 
 #[test]
-fn a_trial_that_says_nothing_is_followed_by_another() {
+fn inconclusive_trial_is_followed_by_another() {
     let (mut core, now) = lane(2, 9);
     let [early, first, second, third] = std::array::from_fn(|_| core.take(now).unwrap());
     let mut early = Some(early);
-    // It is due again long before the others.
+    // The rejected callback is due again long before the others.
     end(&mut core, first, Outcome::refused("answered 500"), now);
     assert!(!end(&mut core, second, refused_for_good(), now), "nothing new to wait for");
     assert!(end(&mut core, third, refused_for_good(), now), "as many as may be under way");
     assert!(core.refuses_new() && core.breaker_opened() == 0);
     let now = now + PAUSE;
     let again = core.take(now).unwrap();
-    assert!(again.is_repeated() && !again.is_trial, "repeats go on");
+    assert!(again.is_repeated() && !again.is_trial, "repetitions continue");
     end(&mut core, again, Outcome::Unroutable("given up".to_owned()), now);
     for outcome in [unroutable(), unreachable()] {
         let trial = core.take(now).unwrap();
@@ -168,7 +168,7 @@ fn a_trial_that_says_nothing_is_followed_by_another() {
 }
 
 #[test]
-fn one_that_is_refused_again_and_again_says_nothing_about_new_ones() {
+fn repeated_rejection_of_one_callback_does_not_hold_back_new_ones() {
     let (mut core, mut now) = lane(1, 1);
     for _ in 0..5 {
         let entry = core.take(now).unwrap();
@@ -179,7 +179,7 @@ fn one_that_is_refused_again_and_again_says_nothing_about_new_ones() {
 }
 
 #[test]
-fn the_keeper_wakes_for_what_comes_due_before_all_others() {
+fn keeper_wakes_for_an_earlier_due_time() {
     let (mut core, now) = lane(99, 3);
     let [first, earlier, later] = std::array::from_fn(|_| core.take(now).unwrap());
     assert!(end(&mut core, first, refused_for_good(), now));
@@ -189,7 +189,7 @@ fn the_keeper_wakes_for_what_comes_due_before_all_others() {
 
 /// Deliveries are reported when there are enough of them, or when they have waited long enough.
 #[test]
-fn what_is_delivered_is_reported_together() {
+fn deliveries_are_reported_together() {
     let (mut core, now) = lane(99, 6);
     let CourierConfig { report_items, report_interval, .. } = core.config;
     let deliver = |core: &mut Core, now| {
@@ -213,7 +213,7 @@ fn what_is_delivered_is_reported_together() {
 }
 
 #[test]
-fn waits_grow_with_the_attempts_and_end_at_the_deadline() {
+fn delays_grow_with_the_attempts_and_end_at_the_deadline() {
     let refused = || Outcome::refused("answered 500");
     for (outcome, attempts, from, to) in [
         (refused as fn() -> Outcome, 1, Duration::from_millis(1), Duration::from_millis(2)),
@@ -263,7 +263,7 @@ fn waits_grow_with_the_attempts_and_end_at_the_deadline() {
 
 /// Of the callbacks beyond the limit, the one with the most attempts leaves memory. It returns after the longest delay.
 #[test]
-fn what_left_memory_comes_back_after_the_longest_wait() {
+fn callback_that_left_memory_returns_after_the_longest_delay() {
     let (mut core, now) = lane(99, 12);
     let all: Vec<_> = (1..=12).filter_map(|_| core.take(now)).collect();
     assert_eq!(all.len(), 12);
@@ -274,7 +274,7 @@ fn what_left_memory_comes_back_after_the_longest_wait() {
     assert_eq!(
         (core.retrying(), left),
         (10, vec![1, 2]),
-        "a quarter of the memory, the oldest of those that were tried most"
+        "a quarter of the memory, the oldest with the most attempts"
     );
     let longest = now + 2 * BACKOFF_MAX;
     assert!(core.take_loads(16, now + BACKOFF_MAX - Duration::from_nanos(1)).is_empty());

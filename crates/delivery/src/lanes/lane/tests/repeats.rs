@@ -64,7 +64,7 @@ struct World {
     repeats: Repeats,
     now: Instant,
     next_seq: u64,
-    /// Loaded callbacks return in the order in which they were loaded.
+    /// Loaded callbacks return in the order of their loading.
     list: Vec<Listed>,
     loading: Vec<(CallbackKey, Away)>,
 }
@@ -201,7 +201,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn what_waits_to_be_repeated_is_found_when_its_time_has_come(steps in steps()) {
+    fn callback_is_repeated_at_its_due_time(steps in steps()) {
         let (repeats, now) = (Repeats::new(ITEMS_MAX, BYTES_MAX), Instant::now());
         let mut world = World { repeats, now, next_seq: 1, list: Vec::new(), loading: Vec::new() };
         for step in steps {

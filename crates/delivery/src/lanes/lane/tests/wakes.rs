@@ -40,8 +40,8 @@ impl Wakes {
 
     fn until_parked(&mut self, count: usize, end: Instant) -> Result<(), TestCaseError> {
         while self.parked < count {
-            prop_assert!(self.next(), "{} callbacks wait for ever", count - self.parked);
-            prop_assert!(self.now <= end, "nobody woke in time");
+            prop_assert!(self.next(), "{} callbacks wait forever", count - self.parked);
+            prop_assert!(self.now <= end, "no task was woken in time");
         }
         Ok(())
     }
@@ -106,7 +106,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn somebody_always_wakes_for_what_is_to_be_repeated(seed in any::<u64>(), count in 1..=ITEMS_MAX) {
+    fn lane_always_wakes_for_the_next_repetition(seed in any::<u64>(), count in 1..=ITEMS_MAX) {
         // New callbacks are not held back here.
         let config = CourierConfig { retrying_max: ITEMS_MAX, breaker_threshold: 1_000, ..config() };
         // A first attempt may wait for a slot, and a last one may begin just before the deadline.
@@ -117,7 +117,7 @@ proptest! {
 
     /// New callbacks are then begun one by one, each perhaps only when the previous one is parked.
     #[test]
-    fn somebody_always_wakes_after_a_pause(
+    fn a_task_is_always_woken_after_a_pause(
         seed in any::<u64>(),
         count in 1..=ITEMS_MAX,
         breaker_threshold in 1..4_u32,

@@ -79,7 +79,7 @@ impl Ledger {
         BulkItem { transfer: id, asked: Some(Box::new(asked.clone())), state: ItemState::Waiting }
     }
 
-    /// Checks the rules for a bulk transfer as a whole, in the order in which violations are reported.
+    /// Checks the rules for a bulk transfer as a whole. The first violation is reported.
     fn check_bulk(
         &self,
         prepare: &PrepareBulk,

@@ -65,7 +65,7 @@ impl Ledger {
     /// Reserves an item as an ordinary transfer, or rejects it.
     fn decide_item(&self, bulk: &Bulk, place: u32, item: &BulkItem, present: Present, out: &mut Decision) {
         let ((payer, payee), Some(asked)) = (parties(bulk), &item.asked) else {
-            unreachable!("what was asked in an item is kept until the payee has it")
+            unreachable!("the payer's request for an item is retained until the payee receives it")
         };
         let (payer, payee) = (self.participant(payer), self.participant(payee));
         let refused =
@@ -114,7 +114,7 @@ impl Ledger {
     fn apply_result(&self, bulk: &Bulk, place: u32, result: &ItemResult, now: Timestamp, out: &mut Decision) {
         let item = &bulk.items[place as usize];
         let (Some(transfer), Some(answer)) = (self.transfer(item.transfer), &bulk.answer) else {
-            unreachable!("an open item has a reserved transfer, and its result is that of an answer")
+            unreachable!("an open item has a reserved transfer, and its bulk transfer is answered")
         };
         match result {
             ItemResult::Fulfil { fulfilment, extensions }
@@ -165,7 +165,7 @@ fn end_bulk(bulk: &Bulk, now: Timestamp, out: &mut Decision) {
 fn parties(bulk: &Bulk) -> (ParticipantId, ParticipantId) {
     match (bulk.payer, bulk.payee) {
         (Some(payer), Some(payee)) => (payer, payee),
-        _ => unreachable!("a live bulk has both parties"),
+        _ => unreachable!("a live bulk transfer has both parties"),
     }
 }
 

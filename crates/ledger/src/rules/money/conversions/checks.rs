@@ -1,4 +1,4 @@
-//! The rules for a new FX transfer, in the order in which violations are reported.
+//! The rules for a new FX transfer, in order. The first violation is reported.
 
 use upesi_types::{Amount, Present, UnfitAmount};
 
@@ -98,7 +98,7 @@ impl Ledger {
         Ok(Reservation { fxp: fxp.id, accounts })
     }
 
-    /// The account on which a payee receives the amount that it converts. The determining transfer must be reserved,
+    /// The account of a payee that receives the amount to convert. The determining transfer must be reserved,
     /// pay this payee, and have the same amount.
     fn received_account(
         &self,
@@ -128,7 +128,7 @@ fn fitting(asked: &AskedMoney) -> Result<Amount, Refusal> {
     }
 }
 
-/// Checks that every account stays in range regardless of how its pending amounts end, including those of this FX
+/// Checks that every account stays in range regardless of how its pending amounts end, including the amounts of this FX
 /// transfer. An FXP that converts for itself carries both sides on one account.
 fn check_room(carried: &[Carried<'_>]) -> Result<(), Refusal> {
     for Carried { owner, account, .. } in carried {

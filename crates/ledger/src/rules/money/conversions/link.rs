@@ -19,7 +19,7 @@ use crate::rules::money::prepare::{Prepare, active};
 use crate::scheme::participant::Participant;
 
 impl Ledger {
-    /// The FX transfer with which the payer funds a new transfer. FX transfers of other initiators and ended ones are
+    /// The FX transfer that funds a payer's new transfer. FX transfers of other initiators and ended ones are
     /// ignored.
     pub(crate) fn payers_conversion(
         &self,
@@ -44,7 +44,7 @@ impl Ledger {
             return Err(Refusal::ConversionDiffers);
         }
         let fxp = conversion.fxp.map(|fxp| self.participant(fxp));
-        let Some(fxp) = fxp else { unreachable!("a live conversion has an FXP") };
+        let Some(fxp) = fxp else { unreachable!("a live FX transfer has an FXP") };
         let fxp = active(Some(fxp), &fxp.name)?;
         Ok((fxp, self.active_position_account(fxp, money.currency)?))
     }

@@ -1,4 +1,4 @@
-//! Decides `PUT /fxTransfers/{ID}` and `…/error`, with which the FXP fulfils or declines an FX transfer.
+//! Decides `PUT /fxTransfers/{ID}` and `…/error`: the FXP fulfils or declines an FX transfer.
 
 use sha2::{Digest, Sha256};
 use upesi_types::{ConversionId, ErrorCode, FspId, Timestamp};
@@ -216,5 +216,5 @@ pub(crate) fn aborted_patch(cause: &Cause, now: Timestamp) -> CallbackContent {
 }
 
 fn initiator(conversion: &Conversion) -> ParticipantId {
-    conversion.initiator.unwrap_or_else(|| unreachable!("a reserved conversion has both parties"))
+    conversion.initiator.unwrap_or_else(|| unreachable!("a reserved FX transfer has both parties"))
 }

@@ -31,7 +31,7 @@ impl Ledger {
         self.bulks.change(id, |entry| {
             assert!(
                 entry.next_waiting().is_some_and(|(next, _)| next == place),
-                "item {place} of bulk {id} is decided out of order"
+                "item {place} of bulk transfer {id} is decided out of order"
             );
             let item = &mut entry.bulk.items[place as usize];
             item.state = match refused {
@@ -53,8 +53,11 @@ impl Ledger {
     pub(crate) fn apply_bulk_accepted(&mut self, id: BulkId) {
         self.bulks.drop_asked(id);
         self.bulks.change(id, |entry| {
-            assert!(entry.bulk.state == BulkState::Received, "bulk {id} is accepted twice");
-            assert!(entry.next_waiting().is_none(), "bulk {id} is accepted before its items are decided");
+            assert!(entry.bulk.state == BulkState::Received, "bulk transfer {id} is accepted twice");
+            assert!(
+                entry.next_waiting().is_none(),
+                "bulk transfer {id} is accepted before its items are decided"
+            );
             entry.bulk.state = BulkState::Accepted;
         });
     }
@@ -67,18 +70,21 @@ impl Ledger {
         results: BTreeMap<u32, ItemResult>,
     ) {
         self.bulks.change(id, |entry| {
-            assert!(entry.bulk.state == BulkState::Accepted, "bulk {id} is answered twice");
+            assert!(entry.bulk.state == BulkState::Accepted, "bulk transfer {id} is answered twice");
             let is_open = |place: &u32| {
                 entry.bulk.items.get(*place as usize).is_some_and(|item| item.state == ItemState::Accepted)
             };
-            assert!(results.keys().all(is_open), "bulk {id} is answered for items that are not reserved");
+            assert!(
+                results.keys().all(is_open),
+                "bulk transfer {id} is answered for items that are not reserved"
+            );
             entry.bulk.state = BulkState::Processing;
             entry.bulk.answer = Some(answer);
             entry.bulk.results = results;
         });
     }
 
-    /// Ends a bulk transfer in which nothing is left to decide.
+    /// Ends a bulk transfer that has nothing left to decide.
     pub(crate) fn apply_bulk_ended(&mut self, seq: u64, now: Timestamp, id: BulkId, cause: Option<Cause>) {
         let has_committed = self.bulks.get(id).is_some_and(Bulk::has_committed);
         let state = if has_committed {
@@ -91,7 +97,7 @@ impl Ledger {
         self.bulks.finish(seq, id, state);
     }
 
-    /// Passes the end of a transfer to the bulk transfer to which it belongs.
+    /// Passes the end of a transfer to the bulk transfer that contains it.
     pub(crate) fn note_end_of_item(&mut self, transfer: TransferId) {
         let ended = self.bulks.holding(transfer).map(|(bulk, place)| (bulk.id, place));
         let Some(((id, place), transfer)) = ended.zip(self.transfers.get(transfer)) else { return };
@@ -99,7 +105,7 @@ impl Ledger {
         self.bulks.change(id, |entry| {
             let was_asked = entry.bulk.state != BulkState::Received;
             let item = &mut entry.bulk.items[place as usize];
-            assert!(item.state == ItemState::Accepted, "item {place} of bulk {id} ends twice");
+            assert!(item.state == ItemState::Accepted, "item {place} of bulk transfer {id} ends twice");
             item.state = match &transfer.state {
                 TransferState::Committed(end) => {
                     is_committed = true;

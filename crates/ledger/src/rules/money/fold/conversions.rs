@@ -41,7 +41,7 @@ impl Ledger {
         answer: ConversionAnswer,
     ) {
         let conversion = self.conversions.live_mut(id);
-        assert!(conversion.state == ConversionState::Reserved, "conversion {id} is fulfilled twice");
+        assert!(conversion.state == ConversionState::Reserved, "FX transfer {id} is fulfilled twice");
         conversion.state = ConversionState::Fulfilled;
         (conversion.fulfilment, conversion.answer) = (Some(fulfilment), Some(answer));
     }
@@ -57,7 +57,7 @@ impl Ledger {
         further_settled: Option<Settled>,
     ) {
         let conversion = self.conversions.live_mut(id).clone();
-        assert!(conversion.state == ConversionState::Fulfilled, "conversion {id} is committed unfulfilled");
+        assert!(conversion.state == ConversionState::Fulfilled, "FX transfer {id} is committed unfulfilled");
         let (reserved, further) = legs(&conversion);
         let open = self.windows.open_id();
         let window_of = |settled: Settled| (settled == Settled::InWindow).then_some(open);
@@ -66,7 +66,7 @@ impl Ledger {
         self.post(credited, reserved.money.amount.negated(), now);
         if let Some(leg) = further {
             let settled = further_settled
-                .unwrap_or_else(|| panic!("conversion {id} is committed without its second movement"));
+                .unwrap_or_else(|| panic!("FX transfer {id} is committed without its second movement"));
             windows.further = window_of(settled);
             let credited = self.settle_leg(now, leg, settled);
             // If the debtor itself is credited immediately, its balance stays the same, even if it could not hold the
@@ -137,5 +137,5 @@ impl Ledger {
 }
 
 fn legs(conversion: &Conversion) -> (ConversionLeg, Option<ConversionLeg>) {
-    conversion.legs().unwrap_or_else(|| panic!("conversion {} was reserved without accounts", conversion.id))
+    conversion.legs().unwrap_or_else(|| panic!("FX transfer {} was reserved without accounts", conversion.id))
 }

@@ -1,4 +1,4 @@
-//! A draft of the state, on which the changes of a set are decided one after the other before the hub makes them.
+//! A draft of the state. The changes of a set are decided on it, one after the other, before the hub makes them.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
