@@ -1,4 +1,4 @@
-//! //! CPU profile and memory summary of the running process, on demand.
+//! CPU profile and memory summary of the running process, on demand.
 //!
 //! No profile costs anything before it is requested. [`profile`] takes samples for a while. At each tick of the
 //! process's CPU clock, the kernel interrupts the running thread. A signal handler then copies the thread's registers
