@@ -5,6 +5,9 @@
 //! - [`Peer`]: the certificate that a client has proven to hold.
 //! - [`Facts`]: the parts of a certificate that operators and bindings use.
 //!
+//! The checks of a client certificate begin in `callers.rs`. The limits of its chain are in `chain.rs`, its issuer is
+//! in `issuer.rs`, and blocked certificates are in `blocked.rs`. `files.rs` reads and checks the files.
+//!
 //! Library: rustls with aws-lc-rs; TLS 1.3 and 1.2, cipher suites with forward secrecy only, no early data.
 
 mod blocked;
