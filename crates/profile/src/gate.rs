@@ -9,11 +9,11 @@ use std::sync::atomic::Ordering;
 
 use crate::sync::{AtomicPtr, AtomicUsize, fence, yield_now};
 
-/// /// A gate to a `T`, open or closed.
+/// A gate to a `T`, open or closed.
 pub(crate) struct Gate<T> {
-    /// /// Null while the gate is closed.
+    /// Null while the gate is closed.
     target: AtomicPtr<T>,
-    /// /// Number of handlers that may hold the address.
+    /// Number of handlers that may hold the address.
     inside: AtomicUsize,
 }
 

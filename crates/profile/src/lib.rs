@@ -66,27 +66,27 @@ fn take(_: u64, _: impl Fn() -> bool) -> Result<Profile, ProfileError> {
 /// Why no profile was taken.
 #[derive(Debug, Error)]
 pub enum ProfileError {
-    /// /// Another profile is running.
+    /// Another profile is running.
     #[error("another profile is being taken, try again when it is done")]
     Busy,
-    /// /// The time is not 1 to 60 seconds.
+    /// The time is not 1 to 60 seconds.
     #[error("a profile takes 1 to 60 seconds")]
     Seconds,
-    /// /// The profile is no longer wanted.
+    /// The profile is no longer wanted.
     #[error("the profile ended because it is no longer wanted")]
     Abandoned,
-    /// /// The code cannot read the registers of this processor.
+    /// The code cannot read the registers of this processor.
     #[error("profiles are available only on Linux on x86-64 and AArch64")]
     Unsupported,
-    /// /// The build has no CPU profiles, like the build of `make demo`.
+    /// The build has no CPU profiles, like the build of `make demo`.
     #[error("this build has no CPU profiles; a build by `make build` has them")]
     NotBuilt,
-    /// /// The kernel rejected the timer or the signal handler.
+    /// The kernel rejected the timer or the signal handler.
     #[error("the kernel does not send profiling signals: {0}")]
     Kernel(#[source] io::Error),
 }
 
-/// /// The atomics that `gate` uses. The crate `models` compiles `gate` with the atomics of Loom, which runs all orders
+/// The atomics that `gate` uses. The crate `models` compiles `gate` with the atomics of Loom, which runs all orders
 /// of events.
 #[cfg(feature = "cpu")]
 mod sync {
