@@ -43,7 +43,6 @@ const STATE_BYTES: usize = 192;
 
 /// Renders the HTTP request of a callback.
 pub struct CallbackRenderer {
-    /// Participants with their endpoints.
     pub participants: SharedParticipants,
     /// The hub's time, which ignores jumps of the wall clock. It decides whether a prepare has expired meanwhile.
     pub clock: Arc<dyn Clock>,

@@ -37,7 +37,6 @@ pub struct LargeBodies {
 /// The reason why a body was not read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unread {
-    /// Reading failed.
     Failed(BodyError),
     /// The hub holds too many bytes of large bodies, or of this sender's bodies.
     Busy,

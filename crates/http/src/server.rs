@@ -152,30 +152,16 @@ const BACKLOG: i32 = 4096;
 pub enum BindError {
     /// Another process listens there.
     #[error("{address} is in use by another process; stop it or choose another port")]
-    InUse {
-        /// The requested address.
-        address: SocketAddr,
-    },
+    InUse { address: SocketAddr },
     /// Ports below 1024 need a privilege.
     #[error("no permission to listen on {address}; choose a port from 1024 on or grant the privilege")]
-    Permission {
-        /// The requested address.
-        address: SocketAddr,
-    },
+    Permission { address: SocketAddr },
     /// This machine has no such address.
     #[error("{address} is not an address of this machine")]
-    NotLocal {
-        /// The requested address.
-        address: SocketAddr,
-    },
+    NotLocal { address: SocketAddr },
     /// Any other error.
     #[error("cannot listen on {address}: {source}")]
-    Other {
-        /// The requested address.
-        address: SocketAddr,
-        /// Error of the system.
-        source: std::io::Error,
-    },
+    Other { address: SocketAddr, source: std::io::Error },
 }
 
 /// A listening socket that is not served yet: connections queue in the system.

@@ -86,7 +86,6 @@ fn provider_of(
     }))
 }
 
-/// TLS to a provider.
 fn tls(section: &str, anchors_file: &Path) -> Result<ClientTls, HubError> {
     let anchors_file = anchors_file.to_owned();
     let servers = Trust { anchors_file, crl_file: None, refuses_stale_crls: false };

@@ -44,7 +44,6 @@ impl Setting {
 /// A section of the TOML file.
 #[derive(Debug)]
 pub struct Section {
-    /// Name of the section.
     pub name: &'static str,
     /// Meaning of the section, line by line.
     pub help: &'static [&'static str],

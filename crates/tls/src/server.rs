@@ -52,7 +52,6 @@ struct Sources {
 struct InForce {
     digest: [u8; 32],
     own: Arc<Named>,
-    /// The library's verifier of clients.
     library: Option<Arc<dyn ClientCertVerifier>>,
     /// Trusted authorities of clients.
     anchors: Arc<[Anchor]>,

@@ -19,16 +19,13 @@ pub struct Amount(i64);
 /// An amount in a currency.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Money {
-    /// The quantity of money.
     pub amount: Amount,
-    /// The currency of the quantity.
     pub currency: Currency,
 }
 
 /// An amount of a message that does not fit [`Amount`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnfitAmount {
-    /// The reason.
     pub error: AmountError,
     /// The amount as it was written.
     pub text: Box<str>,
@@ -61,7 +58,6 @@ impl fmt::Display for AmountError {
 impl core::error::Error for AmountError {}
 
 impl Amount {
-    /// Zero.
     pub const ZERO: Self = Self(0);
     /// The largest amount, 99 999 999 999 999.9999.
     pub const MAX: Self = Self(999_999_999_999_999_999);

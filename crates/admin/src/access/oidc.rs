@@ -17,7 +17,6 @@ pub struct IssuerConfig {
     pub label: &'static str,
     /// The provider, and the audience of its tokens.
     pub provider: ProviderConfig,
-    /// The claim with the operator's name.
     pub name_claim: String,
     /// The claim that lists groups; dots name a claim inside another.
     pub groups_claim: String,

@@ -17,7 +17,6 @@ const OPERATORS_MAX: usize = 1_024;
 pub(super) enum Budgeted<'a> {
     /// An authenticated operator.
     Operator(&'a str),
-    /// An unauthenticated client.
     Unauthenticated,
 }
 

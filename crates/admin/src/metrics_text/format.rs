@@ -36,7 +36,6 @@ impl Format {
         if classic > open { Self::Classic } else { Self::OpenMetrics }
     }
 
-    /// Its media type.
     pub(crate) const fn media_type(self) -> &'static str {
         match self {
             Self::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",

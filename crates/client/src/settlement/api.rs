@@ -349,7 +349,6 @@ fn in_query(reason: &str) -> String {
 pub(super) struct Cover {
     pub(super) participant: u32,
     pub(super) account: u32,
-    /// The id of the movement of funds.
     pub(super) movement: TransferId,
     pub(super) reason: String,
     pub(super) reference: String,

@@ -30,7 +30,6 @@ pub struct Page {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the backlog cannot be read: {reason}")]
 pub struct BacklogError {
-    /// The cause.
     pub reason: String,
 }
 

@@ -28,9 +28,7 @@ pub struct Forwarded {
 /// Counters for the outcomes of forwarded requests.
 #[derive(Clone)]
 pub struct Timed {
-    /// The kind of the requests.
     pub kind: RequestKind,
-    /// The counters.
     pub responses: ResponseTimes,
     /// The hub's time.
     pub clock: Arc<dyn Clock>,

@@ -272,7 +272,6 @@ pub struct Received {
     pub path: String,
     pub seq: u64,
     pub body: Bytes,
-    /// Status of the answer.
     pub status: u16,
 }
 

@@ -30,7 +30,6 @@ pub enum RequestKind {
 }
 
 impl RequestKind {
-    /// All kinds.
     pub const ALL: [Self; 3] = [Self::Lookup, Self::Quote, Self::Transfer];
 
     /// The kind's name in metrics.
@@ -84,9 +83,7 @@ pub struct Response {
     pub asker: Option<ParticipantId>,
     /// The receiver of the request. For a DFSP behind a proxy, the proxy.
     pub asked: ParticipantId,
-    /// The kind of the request.
     pub kind: RequestKind,
-    /// The outcome.
     pub outcome: Outcome,
 }
 
@@ -96,9 +93,7 @@ pub type Counts = [u64; Outcome::NAMES.len()];
 /// The responses of one DFSP to requests of one kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KindSummary {
-    /// The kind.
     pub kind: RequestKind,
-    /// Counts since the start.
     pub since_start: Counts,
     /// Counts of the last minutes.
     pub recent: Counts,
@@ -124,7 +119,6 @@ pub struct PairSummary {
 /// The responses of one DFSP.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DfspSummary {
-    /// The DFSP.
     pub asked: ParticipantId,
     /// The kinds of requests that it received since the start.
     pub kinds: Vec<KindSummary>,

@@ -14,7 +14,6 @@ pub(crate) enum Kind {
     Array,
     /// A text without escapes.
     Text,
-    /// A text with escapes.
     EscapedText,
     Null,
     /// A number, `true` or `false`.

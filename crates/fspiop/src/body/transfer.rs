@@ -16,11 +16,8 @@ use crate::octets::{decode_octets, decode_octets_leniently};
 pub struct PrepareBody<'a> {
     /// Identifies the transfer in all messages about it.
     pub transfer_id: TransferId,
-    /// The payee DFSP.
     pub payee: FspId,
-    /// The payer DFSP.
     pub payer: FspId,
-    /// The currency.
     pub currency: Currency,
     /// The amount. The schema allows more digits than a ledger can represent. Such an amount is rejected
     /// asynchronously.

@@ -70,7 +70,6 @@ impl Room {
         self.turns[worker].clone()
     }
 
-    /// The supervisor of unfinished handshakes.
     pub(super) fn handshakes(&self) -> &Arc<Supervisor> {
         // There is at least one worker.
         &self.supervisors[self.supervisors.len() - 1]

@@ -55,7 +55,6 @@ pub enum Outcome {
     Untrusted,
     /// The certificate has expired, or is not valid yet.
     Expired,
-    /// The certificate is revoked.
     Revoked,
     /// The revocation list is missing or stale.
     NoList,
@@ -72,7 +71,6 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// All outcomes.
     pub const ALL: [Self; 11] = [
         Self::Established,
         Self::NoCertificate,

@@ -23,7 +23,6 @@ pub struct OutboxEntry<'a> {
 /// Time and reason of giving up delivery.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parked {
-    /// Time of parking.
     pub at: Timestamp,
     /// Number of delivery attempts.
     pub attempts: u32,

@@ -39,7 +39,6 @@ pub struct Approvals {
 }
 
 impl Approvals {
-    /// The approval policy.
     pub fn policy(&self) -> &ApprovalPolicy {
         &self.policy
     }

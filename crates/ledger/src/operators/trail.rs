@@ -31,7 +31,6 @@ pub struct Attribution {
     pub on_behalf_of: Option<Box<str>>,
     /// The permission that the request needs.
     pub action: Box<str>,
-    /// The operator's reason.
     pub reason: Option<Box<str>>,
 }
 
@@ -44,7 +43,6 @@ pub struct AuditEntry {
     pub at: Timestamp,
     /// The operator who requested it, and how the operator was authenticated.
     pub by: Attribution,
-    /// The object that was changed.
     pub object: Box<str>,
     /// The object's state before.
     pub before: Box<str>,

@@ -11,7 +11,6 @@ use crate::base::codec::{DecodeError, Decoded, Decoder, Encoder};
 use crate::base::show::shown_as_word;
 use crate::base::stored::{Stored, stored_struct};
 
-/// Longest value of a binding, in bytes.
 pub const BINDING_VALUE_BYTES_MAX: usize = 512;
 /// Separates a part of the subject from the issuer in the value of [`BindingKind::Subject`].
 const ISSUER: &str = ";issuer=";
@@ -43,7 +42,6 @@ pub enum BindingKind {
 }
 
 impl BindingKind {
-    /// Every kind.
     pub const ALL: [Self; 7] = [
         Self::SpkiSha256,
         Self::CertSha256,

@@ -29,7 +29,6 @@ pub struct Scheme {
     /// Whether fees have their own model. The model of positions then stays in effect.
     pub has_fee_model: bool,
     pub fee_rules: BTreeMap<u8, FeeRule>,
-    /// The closed windows.
     pub windows: Vec<Closed>,
     pub settlings: Vec<Settling>,
     /// Undelivered callbacks, oldest first, and whether each is parked.

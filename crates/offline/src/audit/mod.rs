@@ -51,7 +51,6 @@ const PROGRESS_EVERY_RECORDS: u64 = 1_024;
 /// Options of an audit.
 #[derive(Clone, Debug)]
 pub struct AuditOptions {
-    /// The data directory.
     pub directory: PathBuf,
     /// Whether a directory in use by a hub may be audited; its archive is then left out.
     pub allow_live: bool,

@@ -39,9 +39,7 @@ pub(crate) struct Staging {
     pub(crate) path: PathBuf,
     /// The oldest record; 0 if there is none.
     pub(crate) first_record: u64,
-    /// The last record.
     pub(crate) last_record: u64,
-    /// Its time.
     pub(crate) last_time: Timestamp,
     _lock: File,
 }

@@ -18,10 +18,7 @@ use super::{
 pub enum RulesError {
     /// The file is larger than [`RULES_BYTES_MAX`].
     #[error("the rules have {bytes} bytes; the maximum is {RULES_BYTES_MAX}")]
-    TooLarge {
-        /// Its size.
-        bytes: usize,
-    },
+    TooLarge { bytes: usize },
     /// The file is not JSON.
     #[error("the rules are not valid JSON: {0}")]
     NotJson(#[from] serde_json::Error),

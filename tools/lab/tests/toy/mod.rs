@@ -453,7 +453,6 @@ impl Toy {
         Self { workers, urls, _servers: servers }
     }
 
-    /// The URL of a part.
     pub fn url(&self, part: Part) -> String {
         let found = self.urls.iter().find(|(known, _)| *known == part);
         found.unwrap_or(&self.urls[0]).1.clone()

@@ -52,7 +52,6 @@ struct Machine {
     clock: ClockKeeper,
 }
 
-/// A frozen leader.
 struct Frozen {
     machine: Machine,
     hub: Hub,

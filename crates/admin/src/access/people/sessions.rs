@@ -22,7 +22,6 @@ const SESSIONS_OF_OPERATOR_MAX: usize = 8;
 pub(crate) struct Session {
     /// Its id: the beginning of its token's digest.
     pub(crate) id: Box<str>,
-    /// The user.
     pub(crate) operator: Box<str>,
     /// Number of the password that opened it. The session ends with that password.
     pub(crate) credential: u32,
@@ -48,7 +47,6 @@ impl Session {
     }
 }
 
-/// The id of a session.
 pub(crate) fn id_of(token: &Token) -> Box<str> {
     hex(&token.digest()[..6]).into()
 }

@@ -31,9 +31,7 @@ pub(crate) use file::cells_of_csv;
 /// A bank file to check, and the actions by it.
 #[derive(Clone, Debug)]
 pub struct Reconcile {
-    /// The settlement.
     pub settlement: u32,
-    /// The file.
     pub file: PathBuf,
     /// Whether to finish the settlement.
     pub applies: bool,

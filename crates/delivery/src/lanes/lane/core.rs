@@ -76,7 +76,6 @@ pub(super) struct Core {
     last_was_repeat: bool,
     pub(super) in_flight: Vec<InFlight>,
     pub(super) repeats_in_flight: usize,
-    /// Callbacks to load by their keys.
     pub(super) loads: BTreeMap<CallbackKey, Load>,
     /// Callbacks that are being loaded.
     pub(super) loading: BTreeMap<CallbackKey, Load>,

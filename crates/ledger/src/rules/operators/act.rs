@@ -32,7 +32,6 @@ use crate::rules::operators::entrance::Entrance;
 pub struct Act {
     /// The operator, and how the operator was authenticated. The ledger itself names the action of a change.
     pub by: Attribution,
-    /// The action.
     pub deed: Deed,
     /// The operator's rights to change the ledger.
     pub authority: Authority,
