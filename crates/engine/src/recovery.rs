@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn records_end_before_time_does() {
+    fn journal_at_the_latest_time_is_an_error() {
         let mut ledger = Ledger::new(LedgerConfig::default());
         ledger.evolve(1, LAST_TIME, [], &[]);
         assert!(expect_time_is_left(&ledger).is_ok());

@@ -291,7 +291,7 @@ impl LogReader for UpToRecords {
 }
 
 #[test]
-fn a_start_and_a_take_over_read_no_further_than_the_last_record() {
+fn start_and_takeover_read_up_to_the_last_record() {
     let mut world = World::new();
     distances(&mut world, 100..110);
     let image: Arc<dyn Disk> = Arc::new(world.disk.after_power_loss(Kept::Everything));
@@ -622,7 +622,7 @@ fn a_planted_mistake_is_recorded() {
 }
 
 #[test]
-fn reports_alone_wait_for_the_next_tick() {
+fn delivery_reports_wait_for_the_next_tick() {
     let mut world = World::new();
     world.pay(1, "1.25");
     let before = world.disk.operations().len();

@@ -159,7 +159,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_forwarded_is_a_block_with_one_of_each(
+    fn forwarded_headers_are_a_valid_block_without_repetitions(
         block in header_block(),
         by_hub: bool,
         span_id: [u8; 8],
@@ -216,7 +216,7 @@ proptest! {
     }
 
     #[test]
-    fn arbitrary_targets_templates_and_packets_do_no_harm(text in "[ -~é]{0,60}", packet in "[A-Za-z0-9_-]{0,80}") {
+    fn arbitrary_targets_templates_and_packets_are_parsed_or_rejected(text in "[ -~é]{0,60}", packet in "[A-Za-z0-9_-]{0,80}") {
         for method in [None, Some(Method::Put)] {
             for prefix in ["", "/", "/transfers/", "/participants/", "/parties/MSISDN/", "/quotes/"] {
                 let target = format!("{prefix}{text}");
@@ -245,7 +245,7 @@ proptest! {
 
     /// A valid party id is one segment of a URL, which leads nowhere else, encoded or decoded.
     #[test]
-    fn parties_that_pass_stay_where_they_are_put(id in segment(), sub_id in proptest::option::of(segment())) {
+    fn valid_party_ids_remain_one_path_segment(id in segment(), sub_id in proptest::option::of(segment())) {
         for &kind in PartyIdType::ALL {
             let segments = PartySegments { kind: kind.as_str(), id: &id, sub_id: sub_id.as_deref() };
             let party = match segments.check(true) {

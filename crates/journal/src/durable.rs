@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn each_has_a_durable_name_before_the_next_is_made_in_it() {
+    fn directory_is_durable_before_its_subdirectory_is_created() {
         let directory = tempfile::tempdir().unwrap();
         let (root, steps) = (directory.path(), RefCell::new(Vec::new()));
         let note = |what: &str, path: &Path| {

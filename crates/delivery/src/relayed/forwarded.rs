@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_oldest_makes_way() {
+    async fn oldest_remembered_requests_are_replaced() {
         let forwarded = Forwarded::new(4, Duration::from_secs(40), None);
         let (sender, receiver) = (fsp("bluebank"), id(3));
         for number in 0..100_usize {

@@ -467,7 +467,7 @@ mod tests {
     }
 
     #[test]
-    fn pairs_are_bounded_and_idle_ones_make_room() {
+    fn pairs_are_limited_and_idle_ones_are_replaced() {
         let responses = ResponseTimes::default();
         let max = u32::try_from(ResponseTimes::PAIRS_MAX).unwrap();
         let of_asker = |asker| Response { asker: Some(id(asker)), ..quote(Outcome::Unanswered) };

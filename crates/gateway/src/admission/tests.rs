@@ -180,7 +180,7 @@ fn engine_without_answers_receives_no_new_commands() {
 }
 
 #[test]
-fn very_many_refusals_wait() {
+fn delayed_rejections_are_limited() {
     let gate = gate(AdmissionSettings::default());
     let held = (0..200).filter(|_| gate.refusal_delay().is_some()).count();
     assert_eq!(held, 150);

@@ -559,7 +559,7 @@ fn unreadable_page_is_requested_again() {
 }
 
 #[test]
-fn an_unreachable_dfsp_is_probed_by_one_request_at_a_time() {
+fn unreachable_dfsp_is_probed_by_one_request_at_a_time() {
     let (mut core, mut now) =
         level(CourierConfig { concurrency_max: 10, queue_max: 40, retrying_max: 8, ..config() });
     for seq in 1..=5 {

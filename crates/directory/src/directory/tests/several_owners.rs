@@ -26,7 +26,7 @@ fn world_of_three() -> World {
 /// A lookup without a currency goes to DFSPs with an account and an entry in one of the payer's currencies. If there is
 /// none, the payment needs a conversion, and the lookup goes to any of the DFSPs.
 #[tokio::test(start_paused = true)]
-async fn a_lookup_without_a_currency_goes_to_those_that_the_payer_can_pay() {
+async fn lookup_without_currency_queries_owners_that_the_payer_can_pay() {
     for (found, source, expected) in [
         // redbank has an account only in EUR, bluebank has none.
         (&[("redbank", "EUR"), ("greenbank", "KES")][..], "bluebank", "greenbank"),
@@ -51,7 +51,7 @@ async fn a_lookup_without_a_currency_goes_to_those_that_the_payer_can_pay() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn owners_are_asked_in_turn_until_one_has_the_party() {
+async fn lookup_queries_owners_in_order_until_one_has_the_party() {
     let world = world_of_three();
     world.take(PLAIN, "bluebank", None, "").await.unwrap();
     assert_eq!(world.sent().await, [asked("bank-3")]);
@@ -239,7 +239,7 @@ async fn the_error_about_a_party_called_error_has_a_path_of_its_own() {
 
 #[tokio::test(start_paused = true)]
 #[allow(clippy::too_many_lines, reason = "a table of cases")]
-async fn answers_go_to_the_destination_or_their_sender_hears_of_it() {
+async fn undeliverable_answer_is_reported_to_its_sender() {
     let error = r#"{"errorInformation":{"errorCode":"5107","errorDescription":"gone"}}"#;
     let unreachable = || Some(Manner::Fails(TransportError::Unreachable("refused".into())));
     for (request, destination, body, manner, sent) in [

@@ -127,7 +127,7 @@ fn a_visit_passes_over_divisions_that_are_older() {
 }
 
 #[test]
-fn the_oldest_divisions_leave_and_stay_away() {
+fn oldest_divisions_are_removed_permanently() {
     let directory = tempfile::tempdir().unwrap();
     let archive = open(directory.path());
     apply(&archive, 0, 350);
@@ -247,7 +247,7 @@ fn directory_of(archive: &Path, first_seq: u64) -> PathBuf {
 }
 
 #[test]
-fn closed_divisions_become_one_sorted_whole() {
+fn closed_divisions_are_rewritten_in_order() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path();
     let archive = open(path);
@@ -269,7 +269,7 @@ fn closed_divisions_become_one_sorted_whole() {
 }
 
 #[test]
-fn housekeeping_can_be_waited_for_and_leaves_nothing_to_the_next_start() {
+fn finished_upkeep_leaves_nothing_to_the_next_start() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("archive");
     let archive = open(&path);
@@ -387,7 +387,7 @@ fn filters_have_the_size_of_divisions() {
 }
 
 #[test]
-fn a_range_applied_again_is_there_once() {
+fn range_applied_again_is_stored_once() {
     let directory = tempfile::tempdir().unwrap();
     let archive = open(directory.path());
     apply(&archive, 0, 250);
@@ -423,7 +423,7 @@ fn interrupted_division_changes_are_finished_or_undone() {
 }
 
 #[test]
-fn filters_are_kept_and_never_stale() {
+fn filters_are_stored_and_never_outdated() {
     let directory = tempfile::tempdir().unwrap();
     let options =
         ArchiveOptions { division_transfers: 60_000, pending_transfers: 32_768, ..ArchiveOptions::default() };

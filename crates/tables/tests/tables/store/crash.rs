@@ -67,7 +67,7 @@ fn reopened_store_has_all_acknowledged_updates() {
 }
 
 #[test]
-fn a_copy_made_at_any_moment_is_whole() {
+fn copy_of_the_files_at_any_moment_is_consistent() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("store");
     let (store, table) = open(&path);
@@ -194,9 +194,9 @@ fn damaged_store_is_reported() {
     }
 }
 
-/// Runs this program again as the process to be killed; see [`killed_at_any_moment_all_that_was_answered_is_there`].
+/// Runs this program again as the process to be killed; see [`acknowledged_updates_survive_a_kill_at_any_moment`].
 #[test]
-#[ignore = "the child of killed_at_any_moment_all_that_was_answered_is_there"]
+#[ignore = "the child of acknowledged_updates_survive_a_kill_at_any_moment"]
 fn killed_while_writing() {
     let Some(path) = crash_directory() else { return };
     let (store, table) = open(&path);
@@ -207,7 +207,7 @@ fn killed_while_writing() {
 }
 
 #[test]
-fn killed_at_any_moment_all_that_was_answered_is_there() {
+fn acknowledged_updates_survive_a_kill_at_any_moment() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("store");
     let mut before = 0;
