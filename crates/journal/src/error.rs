@@ -20,7 +20,7 @@ pub enum JournalError {
     /// The disk is full. Nothing of the batch was acknowledged and the writer is sound: the same batch can be appended
     /// again when there is space.
     #[error(
-        "no room on the disk for {file}: free some space or enlarge the volume; the write can then be repeated"
+        "no space on the disk for {file}: free some space or enlarge the volume; the write can then be repeated"
     )]
     DiskFull {
         /// The file, relative to the data directory.

@@ -80,7 +80,9 @@ pub(crate) enum Fault {
     Name,
     #[error("its groups map to the roles {0} and {1}, which cannot be combined")]
     Roles(&'static str, &'static str),
-    #[error("its groups map to roles of DFSPs for the scheme's users, or to other roles for a DFSP's users")]
+    #[error(
+        "its groups map to roles of DFSPs, but this provider is for the scheme's operators, or the reverse"
+    )]
     Scope,
     #[error("the token does not name a DFSP")]
     Participant,

@@ -309,5 +309,8 @@ fn invalid_approval_state_is_reported_by_the_audit() {
         result: None,
     };
     ledger.evolve(ledger.last_seq() + 1, Timestamp::from_ms(NOW_MS + DAY_MS), [end], &[]);
-    assert_eq!(crate::audit::check(&ledger), ["approval 1 was decided by the wrong person"]);
+    assert_eq!(
+        crate::audit::check(&ledger),
+        ["approval 1 was decided by an operator who must not decide it"]
+    );
 }

@@ -56,7 +56,7 @@ impl Staging {
     pub(crate) fn take(data: &Path) -> Result<Self, Failure> {
         directory::open(data)?;
         let lock = lock(data)?;
-        let _progress = Progress::unknown("taking a view of the data directory");
+        let _progress = Progress::unknown("collecting the files of the data directory");
         let mut staging = Self {
             path: data.join(DIRECTORY),
             first_record: 0,
@@ -78,7 +78,10 @@ impl Staging {
 
     fn attempt(&mut self, data: &Path) -> Result<(), Failure> {
         let failed = |error: io::Error| {
-            Failure::new(Exit::InputOutput, format!("cannot take a view of {}: {error}", data.display()))
+            Failure::new(
+                Exit::InputOutput,
+                format!("cannot collect the files of {}: {error}", data.display()),
+            )
         };
         if self.path.exists() {
             fs::remove_dir_all(&self.path).map_err(failed)?;

@@ -284,7 +284,7 @@ const CASES: &[Case] = &[
         ],
     ),
     (
-        "reservations that leave the range of amounts",
+        "reservations that exceed the range of amounts",
         |journal| {
             forced_prepare(journal, 9, "0", |decision| {
                 let transfer = prepared(decision);
@@ -295,7 +295,7 @@ const CASES: &[Case] = &[
             })
         },
         &[
-            "record 14: the reservations of account 5 leave the range of amounts; the records after it were not replayed",
+            "record 14: the reservations of account 5 exceed the range of amounts; the records after it were not replayed",
         ],
     ),
 ];
@@ -645,9 +645,9 @@ fn record_by_the_wrong_actor_is_found() {
     let (payer, payee) = (Actor::Dfsp(fsp("greenbank")), Actor::Dfsp(fsp("bluebank")));
     let cases: [(Actor, Option<&str>); 4] = [
         (payee, None),
-        (payer, Some("TransferCommitted is caused by greenbank, who may not do that")),
-        (Actor::Operator, Some("TransferCommitted is caused by an operator, who may not do that")),
-        (Actor::Clock, Some("TransferCommitted is caused by the hub's clock, who may not do that")),
+        (payer, Some("TransferCommitted is caused by greenbank, which is not permitted")),
+        (Actor::Operator, Some("TransferCommitted is caused by an operator, which is not permitted")),
+        (Actor::Clock, Some("TransferCommitted is caused by the hub's clock, which is not permitted")),
     ];
     for (actor, expected) in cases {
         let mut journal = worked();

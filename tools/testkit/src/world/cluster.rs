@@ -126,7 +126,7 @@ fn copies(disk: Arc<dyn Disk>, store: &SimDisk) -> Copies {
 
 /// Whether an injected fault is the reason.
 pub(super) fn is_explained(reason: &str) -> bool {
-    reason.contains("simulated") || reason.contains("no room on the disk")
+    reason.contains("simulated") || reason.contains("no space on the disk")
 }
 
 /// The outcome of a node's standby.
