@@ -114,7 +114,7 @@ impl Renderer for CallbackRenderer {
         if record.callbacks.get(usize::from(key.index))?.subject.resource != ResourceKind::Transfer {
             return None;
         }
-        // From the record's instant, so that it also applies to callbacks from before a restart.
+        // The time counts from the record's instant, so that it also covers callbacks from before a restart.
         let took = || self.clock.now().since(record.time);
         match &record.callbacks.get(usize::from(key.index))?.content {
             CallbackContent::ForwardPrepare => Some(HopTiming::Prepare(took())),

@@ -68,7 +68,7 @@ async fn waiting_time_of_a_party_is_recorded_once_at_delivery() {
     let mut world = World::start(config());
     let target = participant(2);
     world.dfsp(target, Dfsp::open(), |_, before| if before < 2 { 500 } else { 200 });
-    // Not a message of a DFSP. From then on the lane has caught up.
+    // This callback does not originate from a DFSP. From then on the lane has caught up.
     world.notify(target, 3, &[3]);
     world.outbox.until_delivered(1).await;
     for seq in 4..=9 {

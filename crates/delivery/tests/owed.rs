@@ -186,7 +186,7 @@ async fn reported_callbacks_are_no_longer_owed_or_are_parked() {
     assert_eq!(entries.keys().copied().collect::<Vec<_>>(), [second, third]);
     let parked = entries[&second].as_ref().unwrap();
     assert_eq!((&*parked.reason, parked.attempts, &entries[&third]), ("no endpoint", 3, &None));
-    // Neither is loaded.
+    // The delivered and the parked callback are not loaded.
     let loaded = owing.outbox.load(vec![first, second, third]).await.unwrap();
     assert_eq!(keys(&loaded), [third]);
     let room = Room { items: 9, bytes: 999 };

@@ -332,7 +332,7 @@ fn deferred_removal_keeps_transfers_for_their_export() {
     let mut standby =
         StandbyEngine::open(&options, None, Arc::new(disk), &copy, SharedParticipants::default()).unwrap();
     standby.follow_to(to_seq).unwrap();
-    // Payments, until the archive has folded the removal.
+    // The payments continue until the archive has applied the removal.
     distances(&mut world, 110..120);
     standby.follow_to(world.handle.status().durable_seq).unwrap();
     let stored = || (100..110).filter(|number| archive.get(&id(*number)).unwrap().is_some()).count();
@@ -364,7 +364,7 @@ fn removed_transfers_leave_the_standbys_archive() {
         let stored = || (100..110).filter(|number| archive.get(&id(*number)).unwrap().is_some()).count();
         assert_eq!(stored(), if is_behind { 0 } else { 10 });
         if has_folded {
-            // Payments, until the archive follows.
+            // The payments continue until the archive has caught up.
             distances(&mut world, 110..120);
             standby.follow_to(world.handle.status().durable_seq).unwrap();
             assert_eq!(stored(), 0);
@@ -590,7 +590,7 @@ fn first_needed_record_covers_snapshots_callbacks_and_reservations() {
     distances(&mut world, 100..140);
     let oldest = |world: &World| world.snapshots().into_iter().min().unwrap();
     assert_eq!(needed(&world), oldest(&world) + 1);
-    // One is reserved and its callback delivered; then another's callbacks are owed for good.
+    // One transfer is reserved and its callback is delivered. The callbacks of another transfer are never delivered.
     let reserved = world.last_seq() + 1;
     world.pay(1, "2.5");
     world.deliver();

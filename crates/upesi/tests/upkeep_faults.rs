@@ -257,7 +257,7 @@ const BACKUP_FAULTS: &[(Fault, Exit)] = &[
     (at("rename", "/copy/backup.json", INPUT_OUTPUT), Exit::CannotCreate),
     (at("rename", "/copy/backup.json", NO_SPACE), Exit::CannotCreate),
     (at("write", "/copy/backup.json", NO_SPACE), Exit::CannotCreate),
-    // The second view of the source, which the command attempts for a second.
+    // The command collects the files of the source a second time, and repeats this for a second.
     (at("rename", "/backup.staging/journal/", NO_SPACE), Exit::InputOutput),
 ];
 

@@ -153,7 +153,7 @@ mod tests {
         for _ in 0..3 {
             interim.request_begins();
             interim.read(almost.as_bytes()).unwrap();
-            // More bytes of a long request.
+            // The second call stands for more bytes of the same request.
             interim.request_begins();
             interim.read(OK.as_bytes()).unwrap();
         }

@@ -312,7 +312,7 @@ async fn a_handshake_that_stalls_is_closed() {
     let scheme = Scheme::new().serve_within(Limits::default(), Duration::from_millis(50), 512);
     let mut stalled = stall(&scheme).await;
     assert_eq!(timeout(AMPLE, stalled.read(&mut [0; 16])).await.unwrap().unwrap_or(0), 0);
-    // Also one that sends nothing at all.
+    // A connection that sends nothing is also closed.
     let mut silent = scheme.running().connect().await;
     assert_eq!(timeout(AMPLE, silent.read(&mut [0; 16])).await.unwrap().unwrap_or(0), 0);
     scheme.until_counted(Outcome::Late, 2).await;

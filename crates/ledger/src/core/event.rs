@@ -299,7 +299,8 @@ events! {
             /// Number of ignored results: their transfers are not in the bulk transfer, or not open.
             ignored: u32,
         } = "bulk transfer {id} answered: {results}; ignored: {ignored}";
-        /// Nothing of a bulk transfer is left to decide. It is COMPLETED if an item was committed, otherwise REJECTED.
+        /// All items of a bulk transfer are decided. The bulk transfer is COMPLETED if an item was committed, otherwise
+        /// REJECTED.
         84 BulkEnded {
             id as "bulkTransferId": BulkId,
             /// The payee's reason for rejecting the bulk transfer as a whole.

@@ -160,7 +160,7 @@ fn administrator_change_needs_another_administrator() {
         (operator("amina", &[Role::Treasury], true), false),
         (operator("amina", &[], false), true),
         (AdminCommand::RemoveCredential { name: "ivan".into(), id: 1 }, true),
-        // It no longer has a credential, and still counts.
+        // Ivan no longer has a credential, but still counts as an administrator.
         (operator("ivan", &[Role::IamAdmin], false), false),
     ] {
         let text = format!("{command:?}");

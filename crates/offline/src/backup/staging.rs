@@ -52,7 +52,7 @@ impl Drop for Staging {
 }
 
 impl Staging {
-    /// Creates the view of a data directory, whether or not a hub is using it.
+    /// Collects the files of a data directory, whether or not a hub is using it.
     pub(crate) fn take(data: &Path) -> Result<Self, Failure> {
         directory::open(data)?;
         let lock = lock(data)?;

@@ -289,7 +289,7 @@ const CASES: &[Case] = &[
             forced_prepare(journal, 9, "0", |decision| {
                 let transfer = prepared(decision);
                 transfer.amount = Amount::MAX;
-                // Back to the payer of the reserved transfer, whose position can hold the whole amount.
+                // The money returns to the payer of the reserved transfer, whose position can hold the whole amount.
                 std::mem::swap(&mut transfer.payer, &mut transfer.payee);
                 std::mem::swap(&mut transfer.payer_account, &mut transfer.payee_account);
             })

@@ -178,7 +178,7 @@ fn caps_that_settlements_raise_and_lower_are_sound() {
     journal.admin(abort());
     assert_eq!(cap(&journal), amount("1"));
     assert_eq!(audited(&mut journal).findings, Vec::<String>::new());
-    // From a snapshot between the two, which has the raised cap.
+    // The replay starts with a snapshot between the two records, which contains the raised cap.
     let mut journal = raised();
     let state = journal.ledger.clone();
     journal.admin(abort());

@@ -191,7 +191,7 @@ fn read_reroute(params: &mut Members) -> Result<Event, Mistake> {
     let at = "event.params.rerouteToFsp";
     let name = text(take(params, "event.params", "rerouteToFsp")?, at)?;
     let receiver = FspId::parse(&name).ok_or_else(|| mistake(at, "has to be the name of a participant"))?;
-    // Used as comments in existing files.
+    // Existing files use these two members as comments.
     params.remove("sourceCurrency");
     params.remove("rerouteToFspCurrency");
     let headers = match params.remove("additionalHeaders") {

@@ -112,7 +112,8 @@ fn peer_with_its_own_authority_is_not_verified_by_others() {
     place.give("bluewallet.anchors.pem", "blue/ca.pem");
     fs::write(place.file("own/notes.txt"), "for people").unwrap();
     let tls = place.load().unwrap();
-    // Only its own authority is valid, not even the scheme's; and its authority is not valid for other peers.
+    // A peer is verified by its own authority only: the scheme's authority does not apply to it, and its authority does
+    // not apply to other peers.
     for (peer, authority, expected) in [
         ("greenbank", "green", shown("green")),
         ("greenbank", "blue", None),

@@ -426,7 +426,7 @@ fn keys_of_both_sources_overlap_until_their_end() {
     is_taken(&world, &keys, "second");
     let expected = ["second current ledger", "third next ledger", "greenbank retired file"];
     assert_eq!(listed(&world, &keys, &names), expected);
-    // Also if files contain them: they are revoked for this participant.
+    // The keys are revoked for this participant even if files contain them.
     world.hub().reload_keys();
     world.restart();
     has_expired(&world, &keys, "greenbank");
@@ -489,7 +489,7 @@ fn key_of_another_participant_or_form_is_rejected() {
         "3000",
         "Participant 'bluewallet' has this key in its file",
     );
-    // In another form, with the setting.
+    // The key is a JSON Web Key, and the setting allows P-256.
     let jwk: Value = serde_json::from_str(elliptic).unwrap();
     world.operate("POST", PATH, &json!({"publicKey": jwk}).to_string());
     is_taken(&world, &keys, "second");

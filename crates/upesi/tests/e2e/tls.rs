@@ -152,7 +152,7 @@ fn dfsp_with_own_authority_is_not_reached_by_the_shared_one() {
     assert_eq!(world.wait(callers[1].send(&fulfil)).unwrap().status, 200);
     world.until(&true, || world.metric("upesi_lane_failed_total{fsp=\"greenbank\"}") > 0);
     assert_eq!(world.dfsp("greenbank").count(), 0);
-    // Then with one of its own authority.
+    // Now greenbank presents a certificate of its own authority.
     let honest = Dfsp::start_secured("greenbank", green.server("greenbank-server"));
     world.set_endpoints("greenbank", &honest.base_url());
     assert_eq!(honest.next(&id).body, fulfil.body);

@@ -376,7 +376,7 @@ fn completion_time_in_the_future_is_rejected() {
             assert_eq!((answer.status, answer.error_code()), expected, "{path}: {}", answer.body);
         }
         assert_eq!(put(path, source, state, 0).status, 200, "{path}");
-        // Neither exists, which the hub finds out only for an accepted PUT.
+        // Neither object exists. The hub detects this only after it has accepted the PUT.
         let told = world.dfsp(source).attempts(&id, 1);
         assert!(
             told[0].text().contains(if source == "forex" { "3208" } else { "3210" }),

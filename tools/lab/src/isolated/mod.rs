@@ -1,5 +1,5 @@
-//! Measurements of one stage of the hub without the others: the journal, callbacks, the two requests of a transfer over
-//! HTTP, and reads of operators; and of the load generator without a hub.
+//! Measurements of a single stage: the journal, callbacks, the two requests of a transfer over HTTP, or reads of
+//! operators. Another one measures the load generator without a hub.
 //!
 //! [`run`] takes the kind and the table of a scenario file and returns a result like any other run.
 //! `docs/lab/isolated.md` describes what each kind measures and leaves out. The parts of the hub that are libraries

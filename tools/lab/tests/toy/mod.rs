@@ -1,4 +1,4 @@
-//! A small hub made for tests, honest or with one vice.
+//! A small hub for tests. It is correct, or has one deliberate fault.
 #![allow(dead_code, reason = "every test file uses its own part")]
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -350,7 +350,7 @@ impl Core {
                 }
                 Choice::New => {
                     self.last_was_repeat = false;
-                    // Possibly all of them wait for something; then there is none now.
+                    // All retried callbacks may be waiting for something. In that case a new callback is taken.
                     if let Some(mut entry) = self.next_new() {
                         entry.is_trial = self.refusals.passage(now) == Passage::Probe;
                         if entry.is_trial {

@@ -515,7 +515,7 @@ fn callbacks_of_quoting_must_not_have_accept() {
     for resource in [Resource::Quotes, Resource::BulkQuotes, Resource::FxQuotes] {
         for accept in ["accept=@;version=1", "accept=application/json", "accept=@;version=9"] {
             let headers = headers_of(resource, &[accept]);
-            // Not at once, but by an error callback.
+            // The hub does not reject the request immediately, but sends an error callback.
             assert!(
                 check_headers(Method::Put, resource, &headers, &HeaderRules::default()).is_ok(),
                 "{accept}"

@@ -111,7 +111,7 @@ fn killed_while_writing() {
     let Some(directory) = crash_directory() else { return };
     let archive = FjallArchive::open(directory, &small_options(TABLE)).unwrap();
     let mut at = archive.watermark();
-    // The parent kills it long before. The limit is for a parent that ended first.
+    // The parent kills this process long before the limit, which applies if the parent has ended first.
     while at < 10_000_000 {
         archive.apply(&entries(at..at + BATCH), at + BATCH).unwrap();
         at += BATCH;

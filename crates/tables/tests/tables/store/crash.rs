@@ -200,7 +200,7 @@ fn damaged_store_is_reported() {
 fn killed_while_writing() {
     let Some(path) = crash_directory() else { return };
     let (store, table) = open(&path);
-    // The parent kills it long before. The limit is for a parent that ended first.
+    // The parent kills this process long before the limit, which applies if the parent has ended first.
     for _ in 0..1_000_000 {
         report_durable(write_one(&store, &table));
     }
