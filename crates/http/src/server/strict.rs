@@ -79,7 +79,7 @@ pub(super) fn normalise<B>(request: &mut Request<B>) -> Option<Refusal> {
         let authority = authority.as_str();
         match request.headers().get(HOST) {
             Some(host) if !is_text(host.as_bytes(), authority) => {
-                return refuse(StatusCode::BAD_REQUEST, "Host must be what :authority is");
+                return refuse(StatusCode::BAD_REQUEST, "Host must equal :authority");
             }
             Some(_) => {}
             None => {

@@ -327,7 +327,7 @@ events! {
             = "operator {name} has {credential}";
         /// A credential is rejected from now on.
         95 CredentialRemoved { name as "operator": Box<str>, credential as "credentialId": u32 }
-            = "operator {name} lost credential {credential}";
+            = "credential {credential} of operator {name} removed";
         /// A change waits for a second person.
         96 ProposalMade(proposal: Box<Proposal>) = "{proposal}";
         /// A proposal ended. If it was executed, the events of the change precede this event in the record.

@@ -211,7 +211,7 @@ impl Ledger {
         let mut by = self.attributed(act);
         let (change, refused) = match &act.deed {
             Deed::Change(command) => match outcome {
-                // The same change was already proposed.
+                // The same change was already proposed, so nothing is recorded.
                 AdminOutcome::Proposed(_) if out.events.is_empty() => return None,
                 outcome => (Change::of(command, self).made(outcome), None),
             },
