@@ -53,7 +53,7 @@ struct ProposalView {
     reason: Box<str>,
     maker: Box<str>,
     created_date: Instant,
-    /// When it expires and can no longer be approved.
+    /// Time from which the proposal can no longer be approved.
     expiration: Instant,
     /// SHA-256 of the change as stored.
     digest: String,

@@ -36,7 +36,7 @@ struct SessionView {
     used_date: Instant,
     /// Time of the last code.
     code_date: Instant,
-    /// When it ends unless there is a request before.
+    /// Time of the session's end, unless a request extends it before.
     expiration: Instant,
     is_current: bool,
 }

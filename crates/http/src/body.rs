@@ -18,7 +18,7 @@ pub enum BodyError {
     /// The announced or received length exceeds the limit.
     #[error("the body is larger than allowed")]
     TooLarge,
-    /// Not complete by the deadline, or stalled.
+    /// The body was not complete at the deadline, or it stalled.
     #[error("the body was not received in time")]
     TimedOut,
     /// The peer closed the connection or broke the framing.

@@ -41,7 +41,7 @@ fn server(directory: &Path, kind: KeyKind) -> ServerTls {
     ServerTls::load(ServerFiles { identity, clients: Some(clients) }).expect("sound files")
 }
 
-/// What the authority has issued.
+/// A certificate that the authority has issued.
 fn issued(directory: &Path) -> Shown {
     let file = |ending: &str| fs::read(directory.join(format!("caller.{ending}"))).expect("a file");
     let certificate = CertificateDer::from_pem_slice(&file("pem")).expect("a certificate");

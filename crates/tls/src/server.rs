@@ -157,7 +157,7 @@ impl ServerTls {
         authorities(&self.in_force().anchors)
     }
 
-    /// Everything in effect that expires.
+    /// All certificates, authorities and lists in effect that expire.
     pub fn stock(&self) -> Vec<Stock> {
         self.in_force().stock.clone()
     }

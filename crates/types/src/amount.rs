@@ -34,7 +34,7 @@ pub struct UnfitAmount {
 /// The reason why a decimal text is not an [`Amount`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AmountError {
-    /// Not a decimal number in the form of FSPIOP API v1.1 §7.1.5: no sign, no leading or trailing zeros.
+    /// The text is not a decimal number in the form of FSPIOP API v1.1 §7.1.5: no sign, no leading or trailing zeros.
     Syntax,
     /// More than four decimal places.
     Scale,

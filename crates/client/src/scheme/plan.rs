@@ -464,7 +464,7 @@ fn no_end(until: Option<Timestamp>) -> String {
     until.map_or_else(|| "none".to_owned(), |until| until.to_string())
 }
 
-/// Both values if they differ.
+/// Prints both values, or a single one if they are equal.
 fn step(from: Amount, to: Amount) -> String {
     if from == to { to.to_string() } else { format!("{from} → {to}") }
 }

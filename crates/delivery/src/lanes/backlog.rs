@@ -19,7 +19,7 @@ pub struct Room {
 /// A page of the undelivered callbacks.
 #[derive(Debug)]
 pub struct Page {
-    /// In ascending order of key.
+    /// The callbacks, in ascending order of their keys.
     pub items: Vec<OwedCallback>,
     /// Position after which the next page begins, if there are more callbacks. Callbacks with damaged records are on no
     /// page, so this may be later than the last one here, and the page may be empty.

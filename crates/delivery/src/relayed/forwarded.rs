@@ -36,7 +36,7 @@ pub struct Timed {
 
 #[derive(Default)]
 struct State {
-    /// By the hash of subject, sender and receiver.
+    /// The forwarded requests, by the hash of subject, sender and receiver.
     notes: HashMap<u64, Note>,
     /// The keys in order of time. A repeated request occurs again.
     order: VecDeque<(Instant, u64)>,

@@ -79,7 +79,8 @@ pub fn parse_prepare(body: &[u8]) -> Result<PrepareBody<'_>, SyncError> {
 /// The state of a transfer according to the payee.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TransferState {
-    /// Not decided yet. The schema allows it, but it is not an answer to a prepare: reject it with 3100.
+    /// The payee has not decided yet. The schema allows this state, but it is not an answer to a prepare: reject it
+    /// with 3100.
     Received,
     /// The payee delivers if the hub commits, and waits for the outcome (from version 1.1 on).
     Reserved,

@@ -53,7 +53,7 @@ pub struct Transfer {
 pub enum TransferState {
     /// The payer's position carries the amount, and the request was sent to the payee.
     Reserved,
-    /// Both positions carry the amount. Final.
+    /// Both positions contain the amount. This state is final.
     Committed(Box<Committed>),
     /// No position carries the amount. Final.
     Aborted(Box<Aborted>),
@@ -124,7 +124,7 @@ impl From<Aborted> for TransferState {
 /// How a committed transfer is settled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Settled {
-    /// With the settlement window that is open at the commit.
+    /// The transfer belongs to the settlement window that is open at the commit.
     InWindow,
     /// Immediately by the commit: the amount moves between these cover accounts, and the positions return to their
     /// values before the transfer.

@@ -34,9 +34,9 @@ struct Content {
 /// A net debit cap that the liquidity check of a settlement raised.
 #[derive(Clone, Copy, Debug)]
 enum Raise {
-    /// To this cap, by an earlier version: it is lowered if it is still the cap.
+    /// An earlier version raised the cap to this value. An abort lowers it if it still has this value.
     To(i128),
-    /// By this amount: it is lowered unless an operator has set another cap since.
+    /// The cap was raised by this amount. An abort lowers it, unless an operator has set another cap since.
     By(i128),
 }
 

@@ -131,7 +131,7 @@ fn aborted(id: TransferId, kind: AbortKind) -> Event {
     Event::TransferAborted { id, kind, cause, fingerprint: None, operator_reason: None }
 }
 
-/// Only events, by an actor who may cause them.
+/// A decision with only these events, by an actor that may cause them.
 fn only(events: Vec<Event>) -> Decision {
     let actor = match &events[0] {
         Event::TransferAborted { operator_reason: Some(_), .. } => Actor::Operator,

@@ -63,7 +63,7 @@ pub(crate) struct Finished {
     pub(crate) id: TransferId,
     /// Numbers of the payer and the payee; 0 for an unknown participant.
     pub(crate) parties: (u32, u32),
-    /// In ten-thousandths of a unit.
+    /// The amount in ten-thousandths of a unit.
     pub(crate) amount: i128,
     pub(crate) is_committed: bool,
 }

@@ -378,7 +378,7 @@ mod tests {
         assert!(!is_tenth(b"GET / HTTP/1.1\r\n\r\n"));
     }
 
-    /// Both ends of every attack at once: a flood against the attacker's own polite server.
+    /// A flood against a correct server of the attacker itself, so that the test covers both ends.
     #[test]
     fn flood_reaches_a_server_and_ends_when_dropped() {
         let server = Endpoint::listen().unwrap();

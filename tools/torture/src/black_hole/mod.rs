@@ -227,7 +227,7 @@ impl Hole {
         self.address
     }
 
-    /// From now on no answer comes back, not even on open connections.
+    /// From now on, the DFSP returns no answer, not even on open connections.
     pub fn swallow(&self) {
         self.is_black.send_replace(true);
     }

@@ -36,7 +36,7 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    /// When it ends unless there is a request before.
+    /// Time of the session's end, unless a request extends it before.
     pub(crate) fn ends_at(&self) -> Timestamp {
         self.used_at.plus_ms(IDLE_MS).min(self.opened_at.plus_ms(ABSOLUTE_MS))
     }

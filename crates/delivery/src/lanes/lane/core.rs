@@ -61,9 +61,9 @@ enum Choice {
 pub(super) struct Core {
     pub(super) config: CourierConfig,
     pub(super) catch_up: CatchUp,
-    /// Not yet attempted, in order.
+    /// Callbacks that have not been attempted, in order.
     pub(super) ready: VecDeque<Entry>,
-    /// Not yet attempted, and no longer held back; they are sent first.
+    /// Callbacks that have not been attempted and are no longer held back. They are sent first.
     pub(super) released: VecDeque<Entry>,
     /// Callbacks that wait for the answer to the request that caused them.
     pub(super) holds: Holds,

@@ -42,7 +42,7 @@ pub enum Done {
     Refused(Refusal),
     /// Not answered.
     Unreachable(String),
-    /// It cannot be sent at all.
+    /// The callback cannot be sent, for this reason.
     Unroutable(String),
 }
 

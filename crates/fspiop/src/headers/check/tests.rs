@@ -40,7 +40,7 @@ fn headers(changes: &[&str]) -> Headers {
     Headers(set)
 }
 
-/// In a hub named Hub.
+/// Checks the headers for a hub named Hub.
 fn check_parties_of(resource: Resource, headers: &Headers) -> Result<Parties, SyncError> {
     check_parties(resource, headers, &FspId::parse("Hub").unwrap())
 }
