@@ -62,7 +62,7 @@ proptest! {
     }
 
     #[test]
-    fn no_bytes_panic(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+    fn arbitrary_bytes_are_decoded_or_rejected(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
         let mut with_magic = Vec::from(*b"UPE\x01");
         with_magic.extend_from_slice(&bytes);
         for bytes in [&bytes, &with_magic] {

@@ -46,7 +46,7 @@ fn successful_answers_have_no_body() {
 }
 
 #[test]
-fn money_moves() {
+fn prepare_and_fulfil_move_money() {
     let running = Running::plain();
     let mut client = running.connect();
     assert_eq!(client.exchange(&post(&[], prepare_body(ID))).status, 202);

@@ -467,7 +467,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_plain() {
+    fn operator_names_have_restricted_characters() {
         for (name, expected) in [
             ("amina", true),
             ("amina.w@bank-1.example", true),

@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn an_end_stays_whole_and_a_digest_distinguishes_texts() {
+    fn truncated_text_keeps_its_end_and_a_digest() {
         let named = clip_before(&"é".repeat(300), ", by change set 1");
         assert!(named.len() <= AUDIT_TEXT_BYTES_MAX && named.ends_with("é…, by change set 1"), "{named}");
         assert_eq!(clip_before("a cap", ", by change set 1"), "a cap, by change set 1");

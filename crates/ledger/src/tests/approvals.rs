@@ -173,7 +173,7 @@ fn administrator_change_needs_another_administrator() {
 }
 
 #[test]
-fn the_policy_and_its_waivers_decide() {
+fn policy_and_waivers_determine_whether_approval_is_needed() {
     let mut ledger = capped();
     assert!(waits(&ask(&mut ledger, "amina", limit(9))));
     let waived = [(xts(), amount(100))].into_iter().collect();

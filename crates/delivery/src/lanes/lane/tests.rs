@@ -489,7 +489,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 1500, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn nothing_is_missed_doubled_or_overtaken(
+    fn lane_sends_each_callback_once_and_in_order(
         config in configs(),
         seed in any::<u64>(),
         steps in steps(),

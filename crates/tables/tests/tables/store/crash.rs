@@ -93,7 +93,7 @@ fn logs_of(path: &Path) -> Vec<PathBuf> {
 }
 
 #[test]
-fn a_torn_log_loses_only_whole_updates_at_its_end() {
+fn truncated_log_loses_only_complete_updates_at_its_end() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("store");
     let options = options_without_flushes();
@@ -133,7 +133,7 @@ fn a_torn_log_loses_only_whole_updates_at_its_end() {
 }
 
 #[test]
-fn an_interrupted_creation_begins_again() {
+fn interrupted_creation_is_repeated() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("store");
     std::fs::create_dir_all(path.join("tables.new")).unwrap();
@@ -144,7 +144,7 @@ fn an_interrupted_creation_begins_again() {
 }
 
 #[test]
-fn a_second_opener_is_refused() {
+fn second_process_that_opens_the_files_is_rejected() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("store");
     let (store, table) = open(&path);

@@ -177,7 +177,7 @@ async fn full_disk_rejects_updates_and_serves_reads() {
 }
 
 #[tokio::test]
-async fn sizes_are_bounded() {
+async fn keys_and_values_have_a_maximum_size() {
     let directory = tempfile::tempdir().unwrap();
     let (store, table) = open(&directory);
     for (key_bytes, fits) in [(1, true), (KEY_BYTES_MAX, true), (KEY_BYTES_MAX + 1, false)] {
@@ -221,7 +221,7 @@ async fn closing_finishes_queued_updates_and_rejects_further_ones() {
 }
 
 #[tokio::test]
-async fn scans_are_ordered_bounded_and_can_be_continued() {
+async fn scans_are_ordered_limited_and_can_be_continued() {
     let directory = tempfile::tempdir().unwrap();
     let (store, table) = open(&directory);
     let of_update = table.clone();
