@@ -64,7 +64,7 @@ pub fn check_identifier(kind: PartyIdType, id: &str, sub_id: Option<&str>) -> Re
     checked.map_err(|refusal| refusal.description)
 }
 
-/// As one path segment (RFC 3986 §2.1).
+/// Encodes a text as one path segment (RFC 3986 §2.1).
 fn encode(text: &str) -> String {
     use std::fmt::Write;
     let mut encoded = String::with_capacity(text.len());

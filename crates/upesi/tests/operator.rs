@@ -448,7 +448,7 @@ fn money_is_moved(scheme: &Scheme) {
     let set = scheme.shown(&[&["cap", "set", "greenbank", "KES", "120"][..], &reason].concat());
     assert!(set.starts_with("the net debit cap of greenbank is 120 KES"), "{set}");
     assert_eq!(row(&scheme.shown(&["cap", "list"]), "greenbank")[2], "120");
-    // 112.75 of 120.
+    // The position is 112.75 and the cap is 120.
     let near = scheme.shown(&["position", "--above", "90"]);
     assert!(near.lines().count() == 2 && row(&near, "greenbank").contains(&"93.95".to_owned()), "{near}");
     assert_eq!(scheme.shown_json(&["position", "--above", "94"]), Value::Array(Vec::new()));

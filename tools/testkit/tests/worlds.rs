@@ -278,7 +278,7 @@ fn worlds_of_several_nodes_lose_nothing_and_finish() {
 fn quiet_world_delivers_everything_once() {
     let outcomes = run_all(0..20, &Plan { faults: Faults::NONE, ..Plan::default() });
     assert_sound(&outcomes);
-    // Every counter of faults counts only faults.
+    // Without faults, every counter of faults is zero.
     for (what, _, count) in FAULTS {
         assert_eq!(sum(&outcomes, *count), 0, "{what} in quiet worlds");
     }
@@ -414,7 +414,7 @@ fn id_used_again_after_its_removal_has_its_new_amount() {
 }
 
 #[test]
-fn fixed_mistakes_stay_fixed() {
+fn seeds_of_fixed_mistakes_have_no_findings() {
     let plan = Plan {
         faults: Faults {
             ambushes: false,

@@ -174,7 +174,7 @@ async fn unread_answers_use_no_request_place() {
     let running = scheme.start(limits);
     let mut greedy = scheme.peer_with(&running, &[(4, 0)]).await;
     for stream in (1..64).step_by(2) {
-        // At most as many as may be in flight.
+        // The number of requests is at most the limit in flight.
         assert!(greedy.send(&get(stream, "/large/1000")).await);
         assert_eq!(
             greedy.outcome(stream).await,

@@ -542,7 +542,7 @@ fn key_is_added_by_two_operators_and_revoked_by_one() {
     assert_eq!(call(&world, &checker, &approve, "{}").status, 200);
     is_taken(&world, &keys, "second");
     is_taken(&world, &keys, "greenbank");
-    // One operator is enough, without overlap, also for the key in the file.
+    // A single operator may revoke a key. The key ends immediately, even if it is in a file.
     let revoke = |world: &World, name: &str| {
         let answer = call(world, &maker, &format!("DELETE {PATH}/{}", digest(&keys, name)), "");
         assert_eq!(answer.status, 204, "{answer:?}");

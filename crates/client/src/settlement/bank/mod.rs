@@ -85,7 +85,7 @@ pub async fn reconcile(
     output: &mut (dyn Write + Send),
 ) -> Outcome {
     let (cells, digest) = file::read(&reconcile.file)?;
-    // Changes of caps have no reason of their own, but the approver needs one.
+    // A change of a cap has no reason of its own, but the approver needs one.
     let hub = Hub::connect(options).await?.with_reason(&apply::reason(reconcile.settlement));
     let figures = hub.figures(reconcile.settlement).await.map_err(SettlementError::into_failure)?;
     figures.check().map_err(|text| Failure::new(Exit::Data, text))?;

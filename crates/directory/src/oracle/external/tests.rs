@@ -454,7 +454,7 @@ async fn registration_succeeds_although_its_body_is_incomplete() {
     assert_eq!(oracle.remove(&party).await, Ok(()));
     let error = find(&oracle, "me").await.unwrap_err().to_error(Operation::Find);
     assert_eq!(error.code, ErrorCode::DESTINATION_COMMUNICATION);
-    // A failure stays a failure.
+    // A registration succeeds only with 201. Any other status is an error, even if the body is incomplete.
     server.break_off(200);
     let refused = oracle.register(&party, fsp("greenbank")).await;
     assert_eq!(refused, Err(OracleFailure::Refused { status: 200 }));

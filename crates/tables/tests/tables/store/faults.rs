@@ -208,8 +208,8 @@ fn update_few(path: &Path, disk: &SimDisk, is_sync: bool, what: &str) -> (u64, O
     (answered, outcome)
 }
 
-/// One operation finds no space, whichever it is: it is rejected or postponed, and the store continues. Only a failed
-/// sync ends the updates, because the content of the disk is not known then.
+/// Any single operation may find no space. It is rejected or postponed, and the store continues. Only a failed sync
+/// ends the updates, because the content of the disk is not known then.
 #[test]
 fn store_continues_after_a_full_disk_at_any_operation() {
     let operations = operations_of_few();
