@@ -451,7 +451,7 @@ fn may_be_of_dfsps(status: u16, rejection: &Rejection) -> bool {
     match status {
         405 => true,
         404 => rejection.code() == Some(ErrorCode::UNKNOWN_URI),
-        // A request without the headers that DFSPs send.
+        // The FSPIOP port rejects a request without the headers that DFSPs send.
         400 => rejection.code() == Some(ErrorCode::MISSING_ELEMENT),
         _ => false,
     }

@@ -68,7 +68,7 @@ async fn published_callbacks_are_sent_and_callbacks_to_the_sender_wait_for_its_a
     effects.answers().unwrap().answered(&records);
     world.outbox.until_delivered(2).await;
     assert_eq!(dfsps[0].received()[0].seq, 1);
-    // A callback that an operator resends.
+    // An operator resends this callback.
     let parked = world.outbox.add(other, 3, 3).key;
     effects.redeliver(&[parked]);
     world.outbox.until_delivered(3).await;

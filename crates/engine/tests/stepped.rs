@@ -57,7 +57,7 @@ impl World {
     /// Works until a conversation with the engine has ended, the archivist last.
     fn during<T>(&mut self, talk: impl AsyncFnOnce(&EngineHandle) -> T) -> T {
         let outcome = self.without_archivist(talk);
-        // Without free space, when a test says so.
+        // The disk has no free space if a test requests this.
         let capacity = if self.is_full { self.disk.used_bytes() } else { u64::MAX };
         self.disk.set_capacity(capacity);
         assert!(self.engine.turn_archivist(), "the archivist has failed");
@@ -150,7 +150,7 @@ fn snapshot_distance_depends_on_settings_and_state() {
     assert!(few.len() > 3, "{few:?}");
     let expected = SNAPSHOT_EVERY..SNAPSHOT_EVERY + 2 * FOLD_EVERY;
     assert!(few.iter().all(|distance| expected.contains(distance)), "{few:?}");
-    // 100 reservations and as many callbacks: more entries than the records that the settings require.
+    // 100 reservations and as many callbacks are more entries than the number of records that the settings require.
     for number in 200..300 {
         world.pay(number, "0.75");
     }
@@ -402,7 +402,7 @@ fn standby_answers_queries() {
         assert!(!handle.status().is_new, "it has DFSPs");
         assert_eq!(handle.status().archived_seq, archive.watermark_applied());
     }
-    // In memory, or in the archive by now.
+    // By now, each transfer is in memory or in the archive.
     for number in 100..130 {
         let found = runtime.block_on(handle.transfer(id(number))).unwrap();
         assert!(found.is_some(), "{number}");

@@ -114,7 +114,7 @@ mod tests {
 
     #[test]
     fn interrupted_creation_that_is_repeated_is_durable() {
-        // The existing directory, and three new ones.
+        // One directory exists, and three are created.
         let steps = 1 + 3 * 2;
         for stop in 0..steps {
             assert_eq!(loses_after(create_by, stop), Some(BTreeSet::new()), "before step {stop}");

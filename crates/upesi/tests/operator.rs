@@ -412,7 +412,7 @@ fn dfsps_are_listed_and_changed(scheme: &Scheme) {
     assert!(scheme.refused(&["dfsp", "suspend", "bluewallet"], 64).contains("--reason"));
     let trail = scheme.shown(&["admin", "trail", "--object", "bluewallet", "--from", "1h"]);
     let rows: Vec<_> = trail.lines().skip(1).collect();
-    // Newest first, with operator and reason.
+    // The entries are ordered from the newest on, with operator and reason.
     assert!(rows[0].contains("participant.enable") && rows[1].contains("participant.disable"), "{trail}");
     assert!(rows[1].contains(" ops ") && rows[1].ends_with("ticket 7, as agreed"), "{trail}");
 
@@ -807,7 +807,7 @@ fn two_operators_settle_a_day_by_four_approvals() {
     let (head, _) = file.split_once("\n[[dfsp]]").unwrap();
     let new = "\n[[dfsp]]\nname = \"yellowbank\"\ncertificate_files = [\"yellowbank.pem\"]\n";
     fs::write(scheme.file("trial/new.toml"), format!("{head}{new}")).unwrap();
-    // With cap, funds, endpoints and certificate.
+    // The new DFSP has a cap, funds, endpoints and a certificate.
     assert_eq!(by_two(&scheme, &["scheme", "apply", "trial/new.toml"]), one);
     assert_eq!(count(), 5);
     keys_are_replaced_by_two(&scheme);

@@ -127,7 +127,7 @@ mod tests {
             accept.map(|accept| headers.insert(ACCEPT, accept.parse().unwrap()));
             assert_eq!(Format::requested(&headers), expected, "{accept:?}");
         }
-        // Also in several lines.
+        // The header may have several lines.
         let mut headers = HeaderMap::new();
         for accept in ["application/openmetrics-text;q=0.2", "text/plain"] {
             headers.append(ACCEPT, accept.parse().unwrap());

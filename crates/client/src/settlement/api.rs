@@ -49,7 +49,7 @@ impl Window {
 }
 
 impl Content {
-    /// Whether a settlement can take it.
+    /// Whether a settlement can include this content.
     pub(super) fn can_be_settled(&self) -> bool {
         WindowState::parse(&self.state).is_some_and(WindowState::can_be_settled)
     }

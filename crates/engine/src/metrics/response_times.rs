@@ -458,11 +458,11 @@ mod tests {
         assert_eq!(seen(14), ([1, 0, 1, 0], true, Some((2, 1))), "the fifth minute");
         assert_eq!(seen(15), ([0, 0, 1, 0], false, Some((1, 1))), "the sixth");
         assert_eq!(seen(17), ([0; 4], false, None));
-        // The same slot as minute 12, which it replaces.
+        // Minute 17 uses the slot of minute 12 and replaces it.
         responses.observe(&quote(answered(1)), at_minute(17));
         let found = responses.summaries(at_minute(17)).remove(0);
         assert_eq!(found.kinds[0].recent, [1, 0, 0, 0]);
-        // A clock that was set back: future minutes are not counted.
+        // If the clock was set back, future minutes are not counted.
         assert_eq!(responses.summaries(at_minute(3))[0].kinds[0].recent, [0; 4]);
     }
 

@@ -157,7 +157,7 @@ fn more_commands_may_wait_if_the_engine_is_fast() {
         }
         gate.engine.end_interval(1);
     }
-    // Ten per interval, and 25 intervals in half a second.
+    // The engine decides ten commands per interval, and half a second has 25 intervals.
     let held: Vec<_> = (0..240).map(|_| gate.enter_engine()).collect();
     let now = Instant::now();
     assert_eq!(gate.ask_engine(Class::New, now), Ok(()));

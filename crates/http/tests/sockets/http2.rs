@@ -150,7 +150,7 @@ async fn requests_are_limited_by_address_and_then_by_participant() {
             assert!(peer.send(&get(1, path)).await);
             assert_eq!(peer.outcome(1).await, Outcome::Status(200));
         }
-        // The first request of each connection, and the share of both.
+        // One request per connection may be in flight, and in addition the share of the address or participant.
         let [one, other] = &mut peers;
         for stream in [3, 5, 7] {
             assert!(one.send(&get(stream, "/wait")).await);

@@ -314,7 +314,7 @@ fn operators_commands_use_tls() {
     let with = |command: &[&str], files: &[&str]| upesi(&[command, &["--admin", &admin], files].concat());
     let all = ["--anchors", &anchors, "--certificate", &certificate, "--key", &key];
     let apply = ["scheme", "apply", &scheme, "--wait", "0"];
-    // Without anchors, without a certificate, and with only a part of one.
+    // The command has no anchors, no certificate, or only a part of one.
     let (exit, _, error) = with(&apply, &[]);
     assert!(exit == Some(64) && error.contains("--anchors FILE"), "{error}");
     let (exit, _, error) = with(&apply, &all[..2]);

@@ -336,7 +336,7 @@ fn concurrent_repetitions_of_an_fx_transfer_take_effect_once() {
     }
     let (greenbank, forex) = (world.dfsp("greenbank"), world.dfsp("forex"));
     assert_eq!(forex.next(&id).method, "POST");
-    // The two repetitions receive the state.
+    // The hub answers both repetitions with the state.
     for resent in greenbank.attempts(&id, 2) {
         assert_eq!((&*resent.method, resent.text()), ("PUT", r#"{"conversionState":"RESERVED"}"#));
     }

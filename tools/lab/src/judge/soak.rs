@@ -133,8 +133,8 @@ pub(crate) fn check(asked_s: f64, held_s: f64) -> Checked {
     let met = held_s >= limit;
     let finding = (!met).then(|| {
         format!(
-            "the load was held for {held_s} s of the requested {limit} s: in the other minutes less than {:.0} % of the due operations \
-             completed",
+            "the load was held for {held_s} s of the requested {limit} s: in the other minutes less than {:.0} % of \
+             the due operations completed",
             HELD_SHARE * 100.0
         )
     });

@@ -93,7 +93,7 @@ impl Flood {
                     sleep(AT_THE_DOOR).await;
                 }
             }
-            // The outcome does not matter.
+            // The outcome of the connection does not matter.
             let _ = ended.await;
         });
         Self { held, tally, end: Some(end), thread: Some(thread) }

@@ -322,7 +322,7 @@ fn contradictions_of(row: &Row, figures: &Figures) -> Vec<String> {
             continue;
         };
         let text = format!("the {what} {amount} has more decimals than {currency}, which has {decimals}");
-        // Versions before the carry-over of remainders left such nets.
+        // Versions before the carry-over of remainders created such nets.
         let is_of_hub = party.is_some_and(|party| party.net == amount.units().into());
         found.push(match what {
             "settlement transfer" if is_of_hub => {

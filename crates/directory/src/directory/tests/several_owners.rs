@@ -30,7 +30,7 @@ async fn lookup_without_currency_queries_owners_that_the_payer_can_pay() {
     for (found, source, expected) in [
         // redbank has an account only in EUR, bluebank has none.
         (&[("redbank", "EUR"), ("greenbank", "KES")][..], "bluebank", "greenbank"),
-        // An entry in one of the payer's currencies, of a DFSP without an account in it.
+        // One entry is in a currency of the payer, but its DFSP has no account in that currency.
         (&[("redbank", "KES"), ("greenbank", "KES")], "bluebank", "greenbank"),
         // bank-1 has an account only in KES. greenbank's account in KES does not help its entry in USD.
         (&[("greenbank", "USD"), ("bank-2", "KES")], "bank-1", "bank-2"),
@@ -55,7 +55,7 @@ async fn lookup_queries_owners_in_order_until_one_has_the_party() {
     let world = world_of_three();
     world.take(PLAIN, "bluebank", None, "").await.unwrap();
     assert_eq!(world.sent().await, [asked("bank-3")]);
-    // A DFSP without a query, however early it answers.
+    // The hub rejects the answer of a DFSP that it has not queried.
     let refusal = world.take(ANSWER, "bank-1", Some("bluebank"), "{}").await.unwrap_err();
     assert_eq!((refusal.status, refusal.code.number()), (400, 3200));
     // The error is held back, and the next DFSP cannot be reached.
@@ -160,7 +160,7 @@ async fn an_answer_through_the_proxy_that_was_asked_is_accepted() {
             world.add_proxies();
             world.take(PLAIN, "bluebank", destination, "").await.unwrap();
             world.sent().await;
-            // Without a destination and an owner, the hub queries both proxies.
+            // A lookup without a destination, whose party has no owner, goes to both proxies.
             let is_accepted =
                 is_accepted || (answering == "overseas" && found.is_empty() && destination.is_none());
             let taken = world.take_proxied(ANSWER, answering, Some("bluebank"), "{}").await;
@@ -335,7 +335,7 @@ async fn an_answer_ends_all_lookups_of_the_same_dfsp_for_the_same_party_only() {
     for (request, source) in [
         ("GET /parties/MSISDN/26097", "bluebank"),
         ("GET /parties/MSISDN/26097?currency=USD", "bluebank"),
-        // The same party in another encoding.
+        // The path names the same party in another encoding.
         ("GET /parties/MSISDN/%326097", "bluebank"),
         ("GET /parties/MSISDN/26097", "redbank"),
         ("GET /parties/MSISDN/26098", "bluebank"),

@@ -434,7 +434,7 @@ fn every_family_has_its_own_media_type() {
                 assert_eq!((error.status, error.code), (400, ErrorCode::MALFORMED_SYNTAX), "{resource:?}");
             }
         }
-        // Also for bulk quotes and FX quotes, although other hubs accept invalid dates there.
+        // The date is also checked for bulk quotes and FX quotes, although other hubs accept invalid dates there.
         let refusal = refusal_of(Method::Post, resource, &["date=tomorrow"]);
         let text = "Malformed syntax - Invalid date header: write it like Tue, 01 Apr 2031 10:00:00 GMT";
         assert_eq!(refusal, Some((400, 3101, text.into())));
