@@ -491,7 +491,7 @@ impl Scheme {
             Some(member) => {
                 let answer = member.operate(ask, is_used);
                 if matches!(ask, Ask::Limit { .. }) && answer == done() {
-                    // The operator's cap stays, also after settlements.
+                    // A cap that an operator sets stays in effect after settlements.
                     let parties = self.settlings.iter_mut().filter_map(|one| one.parties.get_mut(name));
                     parties.for_each(|party| party.raised_by = 0);
                 }

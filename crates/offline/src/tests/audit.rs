@@ -519,7 +519,7 @@ fn archive_must_contain_exactly_the_decided_transfers() {
     );
 
     let report = with(|_, mut bytes| {
-        // The amount, after id, parties and accounts.
+        // The changed byte is in the amount, after id, parties and accounts.
         bytes[17 + 16] ^= 1;
         Some(bytes)
     });

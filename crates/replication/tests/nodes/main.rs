@@ -568,7 +568,8 @@ fn unfit_node_never_claims_even_if_promoted() {
     assert_eq!(node.records().len(), 2);
 }
 
-/// Its state fails when it reads that its own claim was accepted. It hands leadership over, and claims it no longer.
+/// The node's state fails when the node reads that its own claim was accepted. It hands leadership over, and no longer
+/// claims it.
 #[test]
 fn node_that_becomes_unfit_during_its_election_hands_over() {
     let (log, node) = (MemoryLog::default(), Node::new(0));
