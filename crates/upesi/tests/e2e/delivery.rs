@@ -328,7 +328,7 @@ fn parked_callbacks_stay_parked_after_a_restart() {
     let attempts = world.dfsp("bluewallet").attempts(&id, 1).len();
     world.dfsp("bluewallet").conduct(Conduct::Answers(200));
     world.restart();
-    // A later one is delivered.
+    // A later callback is delivered.
     let later = prepare(&world);
     assert_eq!(world.dfsp("bluewallet").next(&later).method, "POST");
     world.until(&(0, 1), || world.undelivered());
