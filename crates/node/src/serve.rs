@@ -180,7 +180,7 @@ async fn start_until(
 
 /// The end of work that waits for brokers.
 enum Ended<T> {
-    /// It finished before a stop signal.
+    /// The work finished before a stop signal.
     Finished(T),
     /// A stop signal came first. `None`: the work did not end even after it was stopped from waiting for brokers.
     Stopped(Option<T>),

@@ -356,7 +356,7 @@ fn findings_of(bug: Bug) -> &'static [&'static str] {
         Bug::ForgetsFinished => &["I3", "I2"],
         Bug::PaysTwice => &["no DFSP sent that prepare"],
         Bug::DropsCallback | Bug::BelievesEveryAnswer => &["no DFSP has accepted it"],
-        Bug::AltersBodies => &["with bytes that it never sent"],
+        Bug::AltersBodies => &["with bytes that this DFSP never sent"],
         Bug::BelievesStrangers => &["its payee never fulfilled it"],
         Bug::IgnoresCaps => &["the cap of"],
         Bug::NeverExpires | Bug::ForgetsOutbox => &["liveness"],

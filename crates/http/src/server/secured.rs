@@ -62,9 +62,9 @@ pub enum Outcome {
     WrongPurpose,
     /// The client does not speak TLS.
     Plaintext,
-    /// It took too long, or was closed to make room for another.
+    /// The handshake took too long, or was closed to make room for another.
     Late,
-    /// The client ended it.
+    /// The client ended the handshake.
     Closed,
     /// The sides have no common version or cipher suite, or a message was invalid.
     Protocol,

@@ -312,7 +312,7 @@ mod tests {
             ("notification", "stream = 'x'\ndfsps = 3", "a recorded stream has its own DFSPs"),
             ("prepare", "stream = 'x'\nexisting = 3", "existing transfers are generated"),
             ("prepare", "recorded = true\nexisting = 3", "existing transfers are generated"),
-            ("notification", "recorded = true\nstream = 'x'", "leave out stream, or recorded"),
+            ("notification", "recorded = true\nstream = 'x'", "leave out stream or recorded"),
             ("notification", "receivers = 'nobody'", "give one of sinks, dfsps"),
             ("journal", "batch = 65536\nrecord_bytes = 65536", "batch × record_bytes"),
             ("prepare", "callbacks = 'sent'", "give one of held, swallowed"),

@@ -132,7 +132,7 @@ pub(super) fn is_explained(reason: &str) -> bool {
 /// The outcome of a node's standby.
 enum Stand {
     Leads(Box<(ReplicatedLog, StandbyEngine)>),
-    /// It did not become leader.
+    /// The node did not become leader.
     Follows,
 }
 
