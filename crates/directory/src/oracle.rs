@@ -88,7 +88,7 @@ impl Operation {
 /// Reason why an oracle did not perform an operation.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OracleFailure {
-    /// It returned an error.
+    /// The oracle returned an error.
     #[error("{error}")]
     Told {
         error: ErrorInformation,
@@ -98,7 +98,7 @@ pub enum OracleFailure {
     /// The oracle answered with a status other than success, without an error.
     #[error("it answered {status}")]
     Refused { status: u16 },
-    /// It did not answer: it could not be reached, was too slow, or failed.
+    /// The oracle did not answer: it could not be reached, was too slow, or failed.
     #[error("{reason}")]
     Unusable {
         /// Description for operators.

@@ -190,7 +190,8 @@ impl Server {
     /// Listens on an address, without serving yet.
     pub fn bind(address: SocketAddr) -> Result<BoundServer, BindError> {
         let bound = std::net::TcpListener::bind(address).and_then(|listener| {
-            // The standard library uses 128. A crowd would fill that, and clients retry only after a second.
+            // The standard library's queue has 128 places. A burst of connections would fill them, and clients retry
+            // only after a second.
             rustix::net::listen(&listener, BACKLOG)?;
             listener.set_nonblocking(true)?;
             let local_addr = listener.local_addr()?;

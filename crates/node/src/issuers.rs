@@ -76,7 +76,7 @@ fn provider_of(
     let audience = provider.audience.clone();
     Ok(Some(ProviderConfig {
         issuer,
-        // The checks of the settings ensure that there is one.
+        // The checks of the settings ensure that an issuer has an audience.
         audience: audience
             .ok_or_else(|| HubError::Settings(format!("{section}.issuer needs an audience")))?,
         clients: clients.to_vec(),

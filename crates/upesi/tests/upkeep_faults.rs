@@ -279,7 +279,7 @@ fn failed_backup_is_unusable_and_the_next_one_complete() {
         assert!(ended.met > 0, "{what}: no call met it");
         assert_eq!(ended.code, Some(i32::from(exit.code())), "{what}: {}", ended.said);
         if is_repeated && copy.join("backup.json").exists() {
-            // It failed before anything was changed.
+            // The backup failed before anything was changed.
             bring_back(&copy, &place.join("former")).unwrap();
         } else {
             expect_no_backup(&copy, &what);

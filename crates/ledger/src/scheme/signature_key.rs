@@ -78,7 +78,7 @@ pub enum SignatureKeyState {
     Current,
     /// The participant signed with it earlier, and such messages may still arrive.
     Previous,
-    /// It no longer verifies messages.
+    /// The key no longer verifies messages.
     Retired,
 }
 

@@ -151,7 +151,7 @@ fn peer_files_are_reloaded_without_a_restart_and_affect_only_that_peer() {
     assert_eq!(place.connects(&green, "scheme"), None);
     assert_eq!((generations(), tls.reload().unwrap()), ((1, 0), false));
 
-    // Both authorities while the peer changes, then only the new one.
+    // The file contains both authorities while the peer changes, then only the new one.
     let both = [place.file("green/ca.pem"), place.file("blue/ca.pem")].map(|path| fs::read(path).unwrap());
     fs::write(place.file("own/greenbank.anchors.pem"), both.concat()).unwrap();
     assert!(tls.reload().unwrap());

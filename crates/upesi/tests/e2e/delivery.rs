@@ -571,7 +571,7 @@ fn silent_dfsp_delays_no_other_and_later_gets_everything() {
         }
     }
     world.until(&(0, 0), || world.undelivered());
-    // It sent as much as it received.
+    // This DFSP sent as much as it received.
     assert_eq!(world.position(LOST), "0");
     let mut world = world;
     world.stop(AMPLE);

@@ -72,7 +72,7 @@ impl PhaseReport {
         Self { name, figures: between(edge_s, until_s), step: between(from_s, edge_s) }
     }
 
-    /// Number of transfers started in it.
+    /// Number of transfers started in the phase.
     fn offered(&self) -> u64 {
         self.figures.offered() + self.step.offered()
     }

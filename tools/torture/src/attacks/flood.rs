@@ -166,7 +166,7 @@ async fn attack(means: Means, source: Ipv4Addr, dialer: Dialer, tally: Tally) {
                 tally.sent.fetch_add(1, Ordering::Relaxed);
                 AGAIN_SOON
             }
-            // They wait for a hub that restarts.
+            // The clients wait for a hub that restarts.
             (Err(_), _) => AT_THE_DOOR,
         };
         sleep(pause).await;

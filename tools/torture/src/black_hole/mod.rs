@@ -286,7 +286,7 @@ mod tests {
 
         hole.swallow();
         let mut meanwhile = connect().await.unwrap();
-        // Both are open and silent: the bytes are written, and the answers come after the healing.
+        // Both connections are open and silent: the bytes are written, and the answers come after the healing.
         before.write_u8(7).await.unwrap();
         meanwhile.write_u8(7).await.unwrap();
         tokio::select! {

@@ -208,7 +208,7 @@ fn record_size_is_limited_to_a_batch_and_an_update() {
     let (store, follower, _) = pair(directory.path(), &options);
     let table = store.table("t").unwrap();
     let (begin, begun) = std::sync::mpsc::channel::<()>();
-    // They queue up behind the first, and share batches.
+    // The first update waits, so the others queue up behind it and share batches.
     drop(store.update(move |_| Ok(begun.recv().is_ok())));
     let updates: Vec<_> = (0..200_u32)
         .map(|number| {
