@@ -25,7 +25,7 @@ pub struct PrepareBody<'a> {
     /// The ILP packet, base64url, opaque to the hub.
     pub ilp_packet: Cow<'a, str>,
     /// SHA-256 of the fulfilment; `None` if the text is not the canonical text of 32 bytes, so that no fulfilment could
-    /// match. It is then rejected asynchronously.
+    /// match. The hub then rejects the transfer asynchronously.
     pub condition: Option<[u8; 32]>,
     /// Time when the transfer expires unless it is fulfilled.
     pub expiration: Timestamp,
