@@ -53,7 +53,7 @@ struct ProposalView {
     reason: Box<str>,
     maker: Box<str>,
     created_date: Instant,
-    /// When it expires and can no longer be approved.
+    /// Time from which the proposal can no longer be approved.
     expiration: Instant,
     /// SHA-256 of the change as stored.
     digest: String,
@@ -64,7 +64,6 @@ struct ProposalView {
     result: Option<Box<str>>,
     /// Whether the caller may approve or reject it now.
     may_decide: bool,
-    /// Progress of a change set.
     #[serde(skip_serializing_if = "Option::is_none")]
     change_set: Option<SetView>,
     /// The complete change, while it is pending.
@@ -412,7 +411,6 @@ pub(crate) async fn get_policy(call: Call) -> Result<Response, ApiError> {
     ok(&call.ask(|ledger| PolicyView::of(ledger.approvals().policy())).await?)
 }
 
-/// Sets the whole policy.
 pub(crate) async fn set_policy(call: Call, body: JsonBody) -> Result<Response, ApiError> {
     let fields = body.fields()?;
     let known: Vec<_> = AdminAction::ALL.iter().copied().filter(|action| action.is_of_policy()).collect();

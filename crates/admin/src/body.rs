@@ -69,7 +69,6 @@ impl<'a> Fields<'a> {
         if self.label.is_empty() { name.to_owned() } else { format!("{}.{name}", self.label) }
     }
 
-    /// A required member.
     pub(crate) fn required(&self, name: &str) -> Result<Field<'a>, ApiError> {
         self.optional(name)
             .ok_or_else(|| ApiError::malformed(&format!("\"{}\" is required", self.label_of(name))))

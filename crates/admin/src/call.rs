@@ -96,7 +96,6 @@ impl Guard {
     }
 }
 
-/// A request of a caller.
 #[derive(Clone)]
 pub(crate) struct Call {
     pub(crate) engine: EngineHandle,
@@ -168,7 +167,6 @@ impl Parameters {
         self.0.get(name).map(String::as_str).filter(|value| !value.is_empty())
     }
 
-    /// A required parameter.
     pub(crate) fn required(&self, name: &str) -> Result<&str, ApiError> {
         self.get(name).ok_or_else(|| ApiError::malformed(&format!("\"{name}\" is required")))
     }
@@ -216,7 +214,6 @@ pub(crate) fn participant_name(text: &str) -> Result<FspId, ApiError> {
     FspId::parse(text).ok_or_else(|| ApiError::unknown_participant(text))
 }
 
-/// The account in a path.
 pub(crate) fn account_id(text: &str) -> Result<AccountId, ApiError> {
     text.parse()
         .ok()
@@ -224,7 +221,6 @@ pub(crate) fn account_id(text: &str) -> Result<AccountId, ApiError> {
         .ok_or_else(|| ApiError::malformed("\"id\" must be a positive number"))
 }
 
-/// The transfer in a path.
 pub(crate) fn transfer_id(text: &str) -> Result<TransferId, ApiError> {
     TransferId::parse(text)
         .ok_or_else(|| ApiError::malformed("\"transferId\" must be a valid GUID or ULID in its usual case"))

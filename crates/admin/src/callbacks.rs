@@ -327,7 +327,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_round_trip() {
+    fn callback_keys_round_trip() {
         for text in ["1-1-0", "10000-18446744073709551615-255"] {
             assert_eq!(text.parse::<Key>().unwrap().to_string(), text);
         }

@@ -165,7 +165,6 @@ pub(crate) async fn submit(engine: &EngineHandle, act: Act) -> Result<Acted, Api
     }
 }
 
-/// Logs an entry of the audit trail.
 pub(crate) fn log_entry(entry: &AuditEntry) {
     let AuditEntry { number, by, object, before, after, refused, .. } = entry;
     let (what, from, to, operator) = (object, before, after, &by.operator);

@@ -26,7 +26,6 @@ const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 /// as `State<AuditPort>`, and the `Call` of its caller.
 #[derive(Clone)]
 pub struct AdminContext {
-    /// The hub's engine.
     pub engine: EngineHandle,
     /// Host in the links of answers, with a port if it has one.
     pub hostname: Arc<str>,
@@ -38,13 +37,10 @@ pub struct AdminContext {
     pub quotes: Option<FindQuote>,
     /// The lanes of callbacks.
     pub lanes: Arc<dyn Lanes>,
-    /// Response times of DFSPs.
     pub response_times: ResponseTimes,
-    /// The metrics.
     pub metrics: MetricsText,
     /// Memory use of the hub's parts for `/debug/heap`; `None` if profiling is disabled.
     pub profiling: Option<Holders>,
-    /// The log's level.
     pub log_level: Arc<dyn LogLevel>,
     /// Rules for the addresses of endpoints.
     pub schemes: Schemes,
@@ -68,7 +64,6 @@ pub struct AdminContext {
     pub followed: Option<FollowedNow>,
     /// Lets a follower claim leadership.
     pub promote: Option<Arc<dyn Fn() + Send + Sync>>,
-    /// The audit trail.
     pub audit: AuditPort,
     /// The provider of DFSPs' tokens on the FSPIOP port, for `/health`.
     pub provider_of_clients: Option<Provider>,

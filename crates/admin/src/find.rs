@@ -198,7 +198,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cursors_round_trip() {
+    fn search_cursors_round_trip() {
         for text in [
             "r",
             "r.-5.0",

@@ -133,7 +133,7 @@ struct FundsView {
     reason: Box<str>,
     created_date: Instant,
     changed_date: Instant,
-    /// When a reserved withdrawal is released.
+    /// Time at which the hub releases a reserved withdrawal that was not committed.
     #[serde(skip_serializing_if = "Option::is_none")]
     expiration: Option<Instant>,
     #[serde(skip_serializing_if = "Option::is_none")]

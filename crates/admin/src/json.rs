@@ -10,7 +10,6 @@ use upesi_types::{Amount, Timestamp};
 
 use crate::error::ApiError;
 
-/// Answers with a JSON body.
 pub(crate) fn json(status: StatusCode, body: &impl Serialize) -> Result<Response, ApiError> {
     let bytes = serde_json::to_vec(body)
         .map_err(|error| ApiError::internal(&format!("The answer cannot be written: {error}")))?;

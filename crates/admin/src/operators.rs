@@ -31,7 +31,6 @@ const ENROLMENT_HOURS_DEFAULT: i64 = 24;
 struct OperatorView {
     name: Box<str>,
     roles: Vec<&'static str>,
-    /// The DFSP of the operator.
     participant: Option<String>,
     is_active: bool,
     created_date: Instant,

@@ -86,7 +86,6 @@ pub struct DirectoryHandle {
     pub built_in: BuiltInDirectory,
     /// Bulk imports into it.
     pub imports: Imports,
-    /// The oracles.
     pub oracles: OracleRegistry,
 }
 

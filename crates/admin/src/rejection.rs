@@ -231,7 +231,7 @@ fn fee_rule(refusal: &AdminRefusal) -> Detail {
             "A hub has at most {} fee rules, and {} that have not ended", LIMITS.fee_rules, LIMITS.fee_rules_live
         )
         .into(),
-        // Other functions define the texts of these.
+        // Other functions define the texts of the remaining rejections.
         _ => "".into(),
     }
 }

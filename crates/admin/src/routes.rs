@@ -28,7 +28,6 @@ const DELETE: Method = Method::DELETE;
 /// An operation and its permissions, for documents and tests.
 #[derive(Clone, Debug)]
 pub struct Operation {
-    /// The method.
     pub method: Method,
     /// The path, with names of variable segments in braces.
     pub path: &'static str,

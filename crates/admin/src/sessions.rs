@@ -36,7 +36,7 @@ struct SessionView {
     used_date: Instant,
     /// Time of the last code.
     code_date: Instant,
-    /// When it ends unless there is a request before.
+    /// Time of the session's end, unless a request extends it before.
     expiration: Instant,
     is_current: bool,
 }
@@ -103,7 +103,6 @@ pub(crate) fn read_code(fields: &Fields<'_>) -> Result<String, ApiError> {
     if is_code { Ok(code) } else { Err(field.refuse("must have 6 digits")) }
 }
 
-/// An existing password.
 fn read_shown(fields: &Fields<'_>) -> Result<Password, ApiError> {
     let field = fields.required("password")?;
     let refuse = || field.refuse(&format!("must be {PASSWORD_BYTES_MAX} bytes at most"));
@@ -276,7 +275,6 @@ pub(crate) async fn open(call: Call, body: JsonBody) -> Result<Response, ApiErro
     json(StatusCode::CREATED, &opened)
 }
 
-/// The caller's session.
 fn own(call: &Call) -> Result<Session, ApiError> {
     let detail = "The caller has not logged in with a password";
     call.caller.session.clone().ok_or_else(|| ApiError::new(ErrorName::SessionMissing, detail))

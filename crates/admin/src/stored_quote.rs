@@ -19,7 +19,6 @@ pub struct QuoteView {
     id: String,
     began_date: Instant,
     wanted_until: Option<Instant>,
-    /// The request.
     pub request: Option<MessageView>,
     /// The answer with the terms.
     pub response: Option<MessageView>,

@@ -54,7 +54,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
     #[test]
-    fn everybody_gets_the_max_min_fair_share(
+    fn source_gets_its_max_min_fair_share(
         demands in prop::collection::vec(0_u64..200, 1..12),
         quota in 1_u64..600,
     ) {
@@ -70,7 +70,7 @@ proptest! {
     }
 
     #[test]
-    fn together_they_get_the_limit_and_no_more(
+    fn sources_together_get_exactly_the_limit(
         demands in prop::collection::vec(0_u64..200, 1..12),
         quota in 1_u64..600,
     ) {
@@ -82,7 +82,7 @@ proptest! {
     }
 
     #[test]
-    fn the_state_is_bounded_whoever_asks(ids in prop::collection::vec(any::<u32>(), 1..2_000), max in 1_usize..50) {
+    fn shares_remember_a_limited_number_of_sources(ids in prop::collection::vec(any::<u32>(), 1..2_000), max in 1_usize..50) {
         let mut shares = shares(Some(REQUEST), max);
         for (index, id) in ids.iter().enumerate() {
             let _ = shares.ask(SourceId(*id));

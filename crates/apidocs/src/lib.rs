@@ -26,7 +26,7 @@ pub enum Surface {
     Admin,
 }
 
-/// How caches may store a file.
+/// The rule for caches that store a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Caching {
     /// Caches must check for changes each time: an upgrade of the hub changes the file under the same name.

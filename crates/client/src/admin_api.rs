@@ -33,20 +33,12 @@ pub enum AdminError {
     Url(#[from] UrlError),
     /// No answer was received.
     #[error("the hub's admin API does not respond: {source}")]
-    Send {
-        /// The method.
-        method: Method,
-        /// The path.
-        path: String,
-        /// The cause.
-        source: SendError,
-    },
+    Send { method: Method, path: String, source: SendError },
     /// A TLS fault prevents calls to the admin port.
     #[error("{source}\n{remedy}")]
     Tls {
         /// Remedy.
         remedy: &'static str,
-        /// The cause.
         source: SendError,
     },
     /// The address is the port for DFSPs.
@@ -55,7 +47,6 @@ pub enum AdminError {
          4001 by default"
     )]
     WrongPort {
-        /// The address.
         origin: Origin,
         /// The HTTP status of its answer.
         status: u16,
@@ -63,29 +54,18 @@ pub enum AdminError {
     /// The hub rejected the call.
     #[error("{}", in_words(method, path, *status, rejection))]
     Refused {
-        /// The method.
         method: Method,
-        /// The path.
         path: String,
-        /// The HTTP status.
         status: u16,
         /// The error in the answer.
         rejection: Rejection,
     },
     /// The change needs an approval.
     #[error("a second person must approve this: upesi admin approve {approval}")]
-    Waiting {
-        /// The method.
-        method: Method,
-        /// The path.
-        path: String,
-        /// The number of the approval.
-        approval: u64,
-    },
+    Waiting { method: Method, path: String, approval: u64 },
     /// The answer does not have the expected form.
     #[error("{path}: cannot parse the response ({reason}); is this the admin API of a hub?")]
     Malformed {
-        /// The path.
         path: String,
         /// Description of the fault.
         reason: String,
@@ -105,7 +85,6 @@ pub enum Rejection {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "ErrorInformation")]
 pub struct HubError {
-    /// The code.
     pub code: ErrorCode,
     /// The name; `None` if the hub sends none, or one that this version does not know.
     pub name: Option<ErrorName>,
@@ -472,7 +451,7 @@ fn may_be_of_dfsps(status: u16, rejection: &Rejection) -> bool {
     match status {
         405 => true,
         404 => rejection.code() == Some(ErrorCode::UNKNOWN_URI),
-        // A request without the headers that DFSPs send.
+        // The FSPIOP port rejects a request without the headers that DFSPs send.
         400 => rejection.code() == Some(ErrorCode::MISSING_ELEMENT),
         _ => false,
     }

@@ -101,9 +101,7 @@ impl Kind {
 /// records, both are the time of the writer's clock. Only times of records must increase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Times {
-    /// Time of the first record.
     pub first_ns: i64,
-    /// Time of the last record.
     pub last_ns: i64,
 }
 
@@ -117,7 +115,6 @@ impl Times {
 /// Records to append. This crate does not read their bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Records<'a> {
-    /// Number of records.
     pub count: u32,
     /// Times of the first and the last record.
     pub times: Times,
@@ -130,11 +127,9 @@ pub struct Records<'a> {
 pub struct Entry<'a> {
     /// The cluster that the entry belongs to.
     pub cluster: ClusterId,
-    /// The kind of the entry.
     pub kind: Kind,
     /// Number of accepted claims up to this entry.
     pub epoch: u64,
-    /// The node that wrote the entry.
     pub node: NodeId,
     /// The sequence number of its first record. Without records, the next sequence number of the journal.
     pub first_seq: u64,

@@ -87,7 +87,6 @@ impl Void {
 /// The result of judging an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict<'a> {
-    /// The entry is accepted.
     Accepted(Entry<'a>),
     /// The entry is void and changes nothing.
     Void(Void),

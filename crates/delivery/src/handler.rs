@@ -13,9 +13,7 @@ use upesi_http::Bytes;
 /// handler has determined their kind.
 #[derive(Clone, Debug)]
 pub struct Request<I = Ids> {
-    /// Operation of the request.
     pub operation: Operation,
-    /// The ids in the path.
     pub ids: I,
     /// The query as it was received, without its question mark.
     pub query: Option<Box<str>>,
@@ -27,7 +25,6 @@ pub struct Request<I = Ids> {
     pub message: Message,
     /// The request's headers as a header block.
     pub headers: Bytes,
-    /// The request's body, byte for byte.
     pub body: Bytes,
     /// Destination of the answer.
     pub reply_to: ReplyTo,
@@ -77,7 +74,6 @@ impl<A: Handler, B: Handler> Handler for (A, B) {
 }
 
 impl<I> Request<I> {
-    /// The resource.
     pub fn resource(&self) -> Resource {
         self.operation.resource()
     }

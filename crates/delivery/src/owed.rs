@@ -43,7 +43,6 @@ const STATE_BYTES: usize = 192;
 
 /// Renders the HTTP request of a callback.
 pub struct CallbackRenderer {
-    /// Participants with their endpoints.
     pub participants: SharedParticipants,
     /// The hub's time, which ignores jumps of the wall clock. It decides whether a prepare has expired meanwhile.
     pub clock: Arc<dyn Clock>,
@@ -115,7 +114,7 @@ impl Renderer for CallbackRenderer {
         if record.callbacks.get(usize::from(key.index))?.subject.resource != ResourceKind::Transfer {
             return None;
         }
-        // From the record's instant, so that it also applies to callbacks from before a restart.
+        // The time counts from the record's instant, so that it also covers callbacks from before a restart.
         let took = || self.clock.now().since(record.time);
         match &record.callbacks.get(usize::from(key.index))?.content {
             CallbackContent::ForwardPrepare => Some(HopTiming::Prepare(took())),

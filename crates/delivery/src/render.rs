@@ -93,13 +93,10 @@ impl Message<'_> {
 /// The HTTP request that carries a message.
 #[derive(Clone, Debug)]
 pub struct OutgoingRequest {
-    /// Its URL.
     pub target: Target,
-    /// Its method.
     pub method: Method,
     /// All headers except `Host` and `Content-Length`.
     pub headers: HeaderMap,
-    /// The body.
     pub body: Bytes,
     /// Whether the hub created it, and not a DFSP.
     pub is_hub_made: bool,
@@ -136,14 +133,10 @@ pub enum Unroutable {
     UnknownReceiver,
     /// The receiver registered no endpoint of the type.
     #[error("no endpoint of type {endpoint_type}")]
-    NoEndpoint {
-        /// Name of the endpoint type.
-        endpoint_type: &'static str,
-    },
+    NoEndpoint { endpoint_type: &'static str },
     /// The endpoint is registered but cannot be called.
     #[error("the endpoint of type {endpoint_type} cannot be called: {reason}")]
     BadEndpoint {
-        /// Name of the endpoint type.
         endpoint_type: &'static str,
         /// Description of the fault.
         reason: String,

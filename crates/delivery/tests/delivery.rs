@@ -68,7 +68,7 @@ async fn waiting_time_of_a_party_is_recorded_once_at_delivery() {
     let mut world = World::start(config());
     let target = participant(2);
     world.dfsp(target, Dfsp::open(), |_, before| if before < 2 { 500 } else { 200 });
-    // Not a message of a DFSP. From then on the lane has caught up.
+    // This callback does not originate from a DFSP. From then on the lane has caught up.
     world.notify(target, 3, &[3]);
     world.outbox.until_delivered(1).await;
     for seq in 4..=9 {
@@ -354,7 +354,7 @@ async fn callback_rejected_until_its_deadline_is_parked_and_can_be_redelivered()
     world.outbox.until_delivered(2).await;
     let (key, reason, attempts) = world.outbox.parked()[0].clone();
     assert_eq!((key.seq, reason.as_str()), (1, "answered 500 Internal Server Error"));
-    // On a slow machine only one.
+    // On a slow machine, the callback may be attempted only once.
     assert_eq!(dfsp.received().iter().filter(|received| received.seq == 1).count(), attempts as usize);
     assert_eq!(world.courier.lane(target).unwrap().parked, 1);
 

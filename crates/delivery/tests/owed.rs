@@ -68,7 +68,7 @@ async fn published_callbacks_are_sent_and_callbacks_to_the_sender_wait_for_its_a
     effects.answers().unwrap().answered(&records);
     world.outbox.until_delivered(2).await;
     assert_eq!(dfsps[0].received()[0].seq, 1);
-    // A callback that an operator resends.
+    // An operator resends this callback.
     let parked = world.outbox.add(other, 3, 3).key;
     effects.redeliver(&[parked]);
     world.outbox.until_delivered(3).await;
@@ -186,7 +186,7 @@ async fn reported_callbacks_are_no_longer_owed_or_are_parked() {
     assert_eq!(entries.keys().copied().collect::<Vec<_>>(), [second, third]);
     let parked = entries[&second].as_ref().unwrap();
     assert_eq!((&*parked.reason, parked.attempts, &entries[&third]), ("no endpoint", 3, &None));
-    // Neither is loaded.
+    // The delivered and the parked callback are not loaded.
     let loaded = owing.outbox.load(vec![first, second, third]).await.unwrap();
     assert_eq!(keys(&loaded), [third]);
     let room = Room { items: 9, bytes: 999 };

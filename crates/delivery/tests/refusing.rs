@@ -217,7 +217,7 @@ fn permanently_rejected_callbacks_do_not_delay_others() {
     assert_eq!(world.delivered.len() + world.parked.len(), world.came as usize);
     for (seq, (reason, attempts)) in &world.parked {
         assert!(seq.is_multiple_of(10) && reason == "answered 500", "{seq}: {reason}");
-        // More slowly than those in memory, but not abandoned.
+        // Callbacks on disk are retried more slowly than callbacks in memory, but they are not abandoned.
         assert_eq!(*attempts, world.attempts[seq]);
         assert!((15..100).contains(attempts), "{seq} was tried {attempts} times");
     }
@@ -243,7 +243,7 @@ fn callbacks_beyond_the_limit_are_parked_early_with_the_reason() {
 
 #[test]
 fn rejection_of_every_tenth_callback_loses_none() {
-    // Others each time, by number and attempt.
+    // Which callbacks are rejected depends on their number and attempt, so a repetition is accepted.
     let manner: Manner = |seq, attempt, _| {
         (seq * 7 + u64::from(attempt) * 3).is_multiple_of(10).then_some(Repetition::UntilDeadline)
     };

@@ -51,7 +51,6 @@ pub(crate) enum LookupOutcome {
     NotFound,
     /// The type has no oracle.
     NoOracle,
-    /// The oracle failed.
     OracleFailed,
     /// No DFSP that serves the party could be reached.
     NotDelivered,

@@ -21,7 +21,6 @@ pub use self::registered::RegisteredOracles;
 /// A query or change about one party.
 #[derive(Clone, Copy, Debug)]
 pub struct Inquiry<'a> {
-    /// The party.
     pub party: PartyPath<'a>,
     /// The currency; `None` for any.
     pub currency: Option<Currency>,
@@ -34,11 +33,9 @@ pub struct Inquiry<'a> {
 /// Parties of one type that a DFSP registers together.
 #[derive(Clone, Copy, Debug)]
 pub struct BatchInquiry<'a> {
-    /// The identifier of the batch.
     pub request_id: &'a str,
     /// The currency; `None` for any.
     pub currency: Option<Currency>,
-    /// The parties.
     pub entries: &'a [Entry],
     /// The DFSP that sent the request.
     pub requester: FspId,
@@ -62,7 +59,6 @@ pub enum Operation {
 }
 
 impl Operation {
-    /// All operations.
     pub(crate) const ALL: [Self; 5] =
         [Self::Find, Self::Register, Self::Change, Self::Remove, Self::RegisterBatch];
 
@@ -92,21 +88,17 @@ impl Operation {
 /// Reason why an oracle did not perform an operation.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OracleFailure {
-    /// It returned an error.
+    /// The oracle returned an error.
     #[error("{error}")]
     Told {
-        /// The error.
         error: ErrorInformation,
         /// Whether the oracle reported that the party does not exist (404).
         is_not_found: bool,
     },
     /// The oracle answered with a status other than success, without an error.
     #[error("it answered {status}")]
-    Refused {
-        /// The status.
-        status: u16,
-    },
-    /// It did not answer: it could not be reached, was too slow, or failed.
+    Refused { status: u16 },
+    /// The oracle did not answer: it could not be reached, was too slow, or failed.
     #[error("{reason}")]
     Unusable {
         /// Description for operators.

@@ -43,7 +43,7 @@ pub(crate) struct PendingLookups {
 struct State {
     lookups: Timed<Lookup>,
     bytes: usize,
-    /// At most one for each sender and party.
+    /// The searches for a proxy; at most one for each sender and party.
     discoveries: Timed<Discovery>,
 }
 

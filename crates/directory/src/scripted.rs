@@ -202,7 +202,7 @@ pub(crate) struct World {
 }
 
 impl World {
-    /// With an oracle for MSISDN and BUSINESS.
+    /// Creates a world with an oracle for MSISDN and BUSINESS.
     pub(crate) fn new(config: DirectoryConfig, oracle: Arc<ScriptedOracle>) -> Self {
         Self::with_relay(config, oracle, RelayConfig::default())
     }

@@ -253,7 +253,7 @@ mod tests {
     use crate::progress::Eviction;
 
     #[test]
-    fn a_deferred_removal_waits_unless_the_archive_has_nothing_to_lose() {
+    fn deferred_removal_waits_unless_the_archive_is_rebuilt() {
         let directory = tempfile::tempdir().unwrap();
         let open =
             |name| FjallArchive::open(directory.path().join(name), &ArchiveOptions::default()).unwrap();
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_more_to_fold_behind_the_last_record_that_was_folded() {
+    fn archivist_continues_until_the_requested_or_closing_record() {
         let progress = ArchiveProgress::new(1, 0);
         assert_eq!(progress.more(0), None);
         progress.ask(9);
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn the_archivist_waits_for_room_for_a_while_or_to_the_end() {
+    fn archivist_waits_for_space_until_a_timeout_or_the_end() {
         let (progress, began) = (ArchiveProgress::new(1, 0), Instant::now());
         assert_eq!(progress.wait_for_room(7), (7, false));
         assert!(began.elapsed() > Duration::from_millis(500), "it would try again and again without a break");
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn the_archivist_is_woken_when_enough_has_gathered() {
+    fn archivist_is_woken_by_enough_new_entries() {
         let progress = ArchiveProgress::new(10, 100);
         let reached = |seq, folded| {
             progress.journal_reached(seq);

@@ -12,7 +12,6 @@ use crate::record::{DurableRecord, Payload};
 /// An undelivered callback with all data needed to send it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PendingCallback {
-    /// The callback's key.
     pub key: CallbackKey,
     /// The record that owes it.
     pub record: Arc<DurableRecord>,

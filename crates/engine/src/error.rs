@@ -27,7 +27,6 @@ pub enum StartError {
     Record {
         /// Sequence of the record.
         seq: u64,
-        /// The problem with the record.
         source: SnapshotError,
     },
     /// A sound snapshot cannot be decoded.
@@ -35,7 +34,6 @@ pub enum StartError {
     Snapshot {
         /// Last record of the snapshot.
         seq: u64,
-        /// The problem with the snapshot.
         source: SnapshotError,
     },
     /// The archive lacks transfers that the journal no longer contains.

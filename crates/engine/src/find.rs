@@ -45,7 +45,6 @@ pub enum SearchPlace {
 /// A part of a search's result.
 #[derive(Clone, Debug, Default)]
 pub struct Found {
-    /// The transfers.
     pub transfers: Vec<Transfer>,
     /// The position where the search continues; `None` when it is complete.
     pub next: Option<SearchPlace>,

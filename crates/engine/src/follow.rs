@@ -57,7 +57,6 @@ pub enum FollowError {
     Record {
         /// The sequence number of the record.
         seq: u64,
-        /// The problem with the record.
         source: SnapshotError,
     },
 }

@@ -29,7 +29,6 @@ const BATCH_COMMANDS: [f64; 11] = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 
 /// The engine's metrics. Cheap to clone; shared with the component that exports them.
 #[derive(Clone, Debug)]
 pub struct EngineMetrics {
-    /// Commands decided.
     pub commands: Counter,
     /// Commands rejected because the queue was full.
     pub refused_busy: Counter,
@@ -51,7 +50,6 @@ pub struct EngineMetrics {
     pub journal_sync_seconds: Histogram,
     /// Commands in the queue.
     pub queue_depth: Gauge,
-    /// Transfers that are currently reserved.
     pub transfers_reserved: Gauge,
     /// Finished transfers that wait in memory for the archive.
     pub transfers_finished_in_memory: Gauge,
@@ -95,7 +93,6 @@ pub struct EngineMetrics {
     pub fees_not_charged: Gauge,
     /// Callbacks not yet delivered, including parked ones.
     pub callbacks_undelivered: Gauge,
-    /// Parked callbacks.
     pub callbacks_parked: Gauge,
     /// Jump of the wall clock relative to the hub's time, negative if it jumped back; 0 if it has not jumped.
     pub clock_jump_seconds: Gauge<f64, AtomicU64>,
@@ -123,7 +120,6 @@ pub struct EngineMetrics {
     pub mojaloop_get: Histogram,
     /// Duration of deciding a change of positions (prepare, fulfil, decline or expiry), under Mojaloop's metric name.
     pub mojaloop_position: ShareHistogram,
-    /// Response times of DFSPs.
     pub response_times: ResponseTimes,
     /// Whether durations and batch sizes are observed; counts are always kept. Switched off only for measurements.
     pub records_metrics: bool,

@@ -55,7 +55,6 @@ pub struct EngineOptions {
     /// Whether another part of the hub executes the removals that the journal records, after an export. A removal by
     /// [`EngineHandle::remove_finished`](crate::EngineHandle::remove_finished) is executed immediately.
     pub defers_removals: bool,
-    /// The archive's settings.
     pub archive: ArchiveOptions,
     /// The source of time.
     pub clock: Arc<dyn Clock>,

@@ -115,7 +115,6 @@ impl Participants {
         )
     }
 
-    /// A participant.
     pub fn get(&self, id: ParticipantId) -> Option<&Participant> {
         self.participants.get(id.number() as usize - 1)
     }
@@ -202,7 +201,6 @@ impl Participants {
         self.proxies.get(&id).and_then(|proxy| self.get(*proxy))
     }
 
-    /// A participant's name.
     pub fn name(&self, id: ParticipantId) -> Option<FspId> {
         self.get(id).map(|participant| participant.name)
     }
@@ -232,7 +230,6 @@ impl Participants {
         Self { couriers, ..self }
     }
 
-    /// All participants.
     pub fn ids(&self) -> impl Iterator<Item = ParticipantId> {
         self.participants.iter().map(|participant| participant.id)
     }

@@ -41,7 +41,6 @@ pub(crate) enum Submission {
         payload: Payload,
         /// The archive's answer about the command's transfer.
         archived: Archived,
-        /// The archive's epoch of that answer.
         archive_epoch: u64,
         /// Time of submission, for measuring.
         arrived: Instant,

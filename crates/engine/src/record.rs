@@ -56,7 +56,6 @@ pub struct DurableRecord {
     pub seq: u64,
     /// Time of the decision.
     pub time: Timestamp,
-    /// The owed callbacks.
     pub callbacks: Vec<Callback>,
     /// The request that caused them.
     pub payload: Payload,

@@ -336,8 +336,8 @@ mod tests {
             assert_eq!(is_synced, durability == Durability::Synced);
             let segment = &segments(&disk).unwrap()[0];
             assert_eq!(segment.bytes, segment_bytes);
-            // Its identity, which distinguishes its frames from the frames of other journals: the instant of its
-            // beginning.
+            // The identity of a journal distinguishes its frames from the frames of other journals. It is the instant
+            // at which the journal began.
             let header = disk.contents(&segment.file).unwrap();
             let identity = u64::from_le_bytes(header[56..64].try_into().unwrap());
             assert!(identity >= before.as_ns().unsigned_abs());
@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn records_end_before_time_does() {
+    fn journal_at_the_latest_time_is_an_error() {
         let mut ledger = Ledger::new(LedgerConfig::default());
         ledger.evolve(1, LAST_TIME, [], &[]);
         assert!(expect_time_is_left(&ledger).is_ok());

@@ -129,7 +129,8 @@ async fn sender_has_its_answer_before_its_callback_is_released() {
         .map(|number| {
             let (handle, log) = (handle.clone(), log.clone());
             tokio::spawn(async move {
-                // Queries for unknown transfers, and prepares that are rejected because of an unknown payee.
+                // The commands are queries for unknown transfers, and prepares that are rejected because of an unknown
+                // payee.
                 let command = match number % 2 {
                     0 => get(number),
                     _ => {

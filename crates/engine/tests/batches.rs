@@ -143,7 +143,7 @@ fn queue_depth_counts_commands_for_the_next_turn() {
     let (mut engine, handle) = start_measured(&disk, options(), metrics.clone());
     let asked = handle.clone();
     let question = handle.read(move |_| {
-        // They come in the middle of a turn, before its tick measures the queue.
+        // The commands arrive in the middle of a turn, before its tick measures the queue.
         (1..4).for_each(|number| asked.submit_quietly(pays(number, START_MS + 1_000_000)).unwrap());
     });
     let mut question = std::pin::pin!(question);

@@ -265,7 +265,7 @@ async fn each_change_of_positions_is_measured_once() {
         upesi_ledger::command::Get { transfer: id(1).into(), source: name("greenbank"), is_proxied: false };
     handle.submit(Command::Get(get), Payload::default()).await.unwrap();
     clock.advance(30_000);
-    // The other two expire.
+    // The other two transfers expire.
     while handle.read(upesi_ledger::Ledger::reserved_len).await.unwrap() > 0 {}
     engine.shutdown();
 
@@ -456,7 +456,7 @@ async fn a_full_queue_refuses_at_once() {
     options.queue_commands_max = 1;
     let metrics = EngineMetrics::default();
     let (engine, handle) = Engine::start(options, metrics.clone(), Box::new(NoEffects)).unwrap();
-    // Blocks the engine's thread with a query, so that later commands queue up.
+    // A query blocks the engine's thread, so that later commands queue up.
     let (release, held) = std::sync::mpsc::channel::<()>();
     let (entered, inside) = tokio::sync::oneshot::channel();
     let holder = tokio::spawn({

@@ -191,7 +191,7 @@ fn data_of_a_proxy_applies_to_dfsps_behind_it() {
         initial_position: amount("0"),
     };
     assert!(may(&world.change(opened), "farbank"));
-    // Both must be active.
+    // The proxy and the DFSP behind it must be active.
     for dfsp in ["bridge", "farbank"] {
         let seen = world.set_activity(dfsp, false);
         assert!(!may(&seen, "farbank") && may(&seen, "greenbank"), "{dfsp}");

@@ -57,7 +57,7 @@ impl World {
     /// Works until a conversation with the engine has ended, the archivist last.
     fn during<T>(&mut self, talk: impl AsyncFnOnce(&EngineHandle) -> T) -> T {
         let outcome = self.without_archivist(talk);
-        // Without free space, when a test says so.
+        // The disk has no free space if a test requests this.
         let capacity = if self.is_full { self.disk.used_bytes() } else { u64::MAX };
         self.disk.set_capacity(capacity);
         assert!(self.engine.turn_archivist(), "the archivist has failed");
@@ -150,7 +150,7 @@ fn snapshot_distance_depends_on_settings_and_state() {
     assert!(few.len() > 3, "{few:?}");
     let expected = SNAPSHOT_EVERY..SNAPSHOT_EVERY + 2 * FOLD_EVERY;
     assert!(few.iter().all(|distance| expected.contains(distance)), "{few:?}");
-    // 100 reservations and as many callbacks: more entries than the records that the settings require.
+    // 100 reservations and as many callbacks are more entries than the number of records that the settings require.
     for number in 200..300 {
         world.pay(number, "0.75");
     }
@@ -291,7 +291,7 @@ impl LogReader for UpToRecords {
 }
 
 #[test]
-fn a_start_and_a_take_over_read_no_further_than_the_last_record() {
+fn start_and_takeover_read_up_to_the_last_record() {
     let mut world = World::new();
     distances(&mut world, 100..110);
     let image: Arc<dyn Disk> = Arc::new(world.disk.after_power_loss(Kept::Everything));
@@ -332,7 +332,7 @@ fn deferred_removal_keeps_transfers_for_their_export() {
     let mut standby =
         StandbyEngine::open(&options, None, Arc::new(disk), &copy, SharedParticipants::default()).unwrap();
     standby.follow_to(to_seq).unwrap();
-    // Payments, until the archive has folded the removal.
+    // The payments continue until the archive has applied the removal.
     distances(&mut world, 110..120);
     standby.follow_to(world.handle.status().durable_seq).unwrap();
     let stored = || (100..110).filter(|number| archive.get(&id(*number)).unwrap().is_some()).count();
@@ -364,7 +364,7 @@ fn removed_transfers_leave_the_standbys_archive() {
         let stored = || (100..110).filter(|number| archive.get(&id(*number)).unwrap().is_some()).count();
         assert_eq!(stored(), if is_behind { 0 } else { 10 });
         if has_folded {
-            // Payments, until the archive follows.
+            // The payments continue until the archive has caught up.
             distances(&mut world, 110..120);
             standby.follow_to(world.handle.status().durable_seq).unwrap();
             assert_eq!(stored(), 0);
@@ -402,7 +402,7 @@ fn standby_answers_queries() {
         assert!(!handle.status().is_new, "it has DFSPs");
         assert_eq!(handle.status().archived_seq, archive.watermark_applied());
     }
-    // In memory, or in the archive by now.
+    // By now, each transfer is in memory or in the archive.
     for number in 100..130 {
         let found = runtime.block_on(handle.transfer(id(number))).unwrap();
         assert!(found.is_some(), "{number}");
@@ -590,7 +590,7 @@ fn first_needed_record_covers_snapshots_callbacks_and_reservations() {
     distances(&mut world, 100..140);
     let oldest = |world: &World| world.snapshots().into_iter().min().unwrap();
     assert_eq!(needed(&world), oldest(&world) + 1);
-    // One is reserved and its callback delivered; then another's callbacks are owed for good.
+    // One transfer is reserved and its callback is delivered. The callbacks of another transfer are never delivered.
     let reserved = world.last_seq() + 1;
     world.pay(1, "2.5");
     world.deliver();
@@ -622,7 +622,7 @@ fn a_planted_mistake_is_recorded() {
 }
 
 #[test]
-fn reports_alone_wait_for_the_next_tick() {
+fn delivery_reports_wait_for_the_next_tick() {
     let mut world = World::new();
     world.pay(1, "1.25");
     let before = world.disk.operations().len();

@@ -84,7 +84,7 @@ async fn first_life(engine: &EngineHandle, clock: &TestClock) {
     )
     .await;
     submit(engine, prepared(REFUSED, "99999999999", 1_000_000)).await;
-    // Over at once: the first tick ends it.
+    // This transfer expires with the first tick.
     submit(engine, prepared(EXPIRED, "3", 1)).await;
     submit(engine, prepared(RESERVED, "50", 1_000_000)).await;
     let owed = engine.read(|ledger| ledger.outbox().iter().map(|(key, _)| key).collect::<Vec<CallbackKey>>());
@@ -159,7 +159,7 @@ async fn check(engine: &EngineHandle) {
     ] {
         assert_eq!(state(engine, number).await, expected, "transfer {number}");
     }
-    // Committed 101, reserved 70.
+    // The position is the sum of 101 committed and 70 reserved.
     assert_eq!(position(engine, DFSPS[0]).await, amount("171"));
     assert_eq!(position(engine, DFSPS[1]).await, amount("101").negated());
     let bound = Binding::new(BindingKind::SanDns, "green.example").unwrap();
@@ -184,7 +184,8 @@ async fn check(engine: &EngineHandle) {
         .await
         .unwrap();
     assert_eq!(funds, Some((FundsState::Reserved, amount("10"))));
-    // Prepare and two for each of the ends, one refusal, and one delivered.
+    // Each ended transfer owes three callbacks: its prepare and two for its end. One refusal is added, and one callback
+    // is delivered.
     assert_eq!((parked, owed.len()), (1, 3 + 3 + 1 + 3 + 1 + 3 + 1 - 1));
     let callbacks = engine.callbacks(owed.clone()).await.unwrap();
     assert_eq!(callbacks.len(), owed.len(), "callbacks are read back from the journal");

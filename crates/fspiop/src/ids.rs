@@ -19,7 +19,6 @@ pub enum Ids {
     Family,
     /// One object.
     Id(PathId),
-    /// A party.
     Party(PathParty),
     /// Providers of foreign exchange, for one pair of currencies or for any.
     Providers(Option<CurrencyPair>),
@@ -52,7 +51,6 @@ pub enum PathId {
 /// A party in a path, as received.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PathParty {
-    /// The type of the identifier.
     pub kind: PartyIdType,
     /// The identifier, percent-encoded.
     pub id: Box<str>,

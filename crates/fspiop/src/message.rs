@@ -36,7 +36,6 @@ pub enum Message {
     Quote(QuoteContent),
     /// `POST /bulkQuotes`
     BulkQuote {
-        /// The bulk quote's id.
         id: TransferId,
         /// The currency of the first quote's amount; `None` without any quote.
         currency: Option<Currency>,
@@ -45,7 +44,6 @@ pub enum Message {
     },
     /// `POST /fxQuotes`
     FxQuote {
-        /// The quote's id.
         id: TransferId,
         /// The currency that is sold.
         source: Currency,
@@ -60,10 +58,7 @@ pub enum Message {
         currency: Currency,
     },
     /// `POST /transactionRequests`
-    TransactionRequest {
-        /// The request's id.
-        id: TransferId,
-    },
+    TransactionRequest { id: TransferId },
     /// `POST` and `PUT /participants/{Type}/{ID}[/{SubId}]`
     Registration {
         /// The DFSP that serves the party; optional in `PUT`.
@@ -80,9 +75,7 @@ pub enum Message {
 pub struct Prepare {
     /// Identifies the transfer in all messages about it.
     pub transfer_id: TransferId,
-    /// The payer DFSP.
     pub payer: FspId,
-    /// The payee DFSP.
     pub payee: FspId,
     /// The amount, or the text of an amount that the ledger cannot represent and rejects asynchronously.
     pub amount: Result<Amount, UnfitAmount>,
@@ -122,7 +115,6 @@ pub struct Conversion {
 pub struct ConversionMoney {
     /// The amount, or the text of an amount that the ledger cannot represent and rejects asynchronously.
     pub amount: Result<Amount, UnfitAmount>,
-    /// The currency.
     pub currency: Currency,
 }
 
@@ -142,7 +134,6 @@ pub struct BatchContent {
     pub request_id: TransferId,
     /// The only currency of all registrations; `None` for all currencies.
     pub currency: Option<Currency>,
-    /// The parties.
     pub parties: Vec<BatchEntry>,
 }
 
@@ -151,7 +142,6 @@ pub struct BatchContent {
 pub struct BatchEntry {
     /// The type of the identifier, or an unknown text in its place.
     pub kind: Result<PartyIdType, Box<str>>,
-    /// The identifier.
     pub id: Box<str>,
     /// Distinguishes parties under one identifier.
     pub sub_id: Option<Box<str>>,
@@ -162,7 +152,6 @@ pub struct BatchEntry {
 /// `POST /quotes`
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QuoteContent {
-    /// The quote's id.
     pub id: TransferId,
     /// The payer's stated currencies for payment.
     pub payer_currencies: Vec<Currency>,

@@ -82,9 +82,7 @@ pub struct PartySegments<'a> {
 /// a decoded slash or line break would change the meaning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PartyPath<'a> {
-    /// The type of the identifier.
     pub kind: PartyIdType,
-    /// The identifier.
     pub id: &'a str,
     /// Distinguishes parties under one identifier, for example the tills of a business.
     pub sub_id: Option<&'a str>,

@@ -185,11 +185,8 @@ fn write_error_members(
 /// The fields of a `POST /transfers` from a DFSP.
 #[derive(Clone, Copy, Debug)]
 pub struct Prepare<'a> {
-    /// Identifies the transfer.
     pub transfer_id: TransferId,
-    /// The payer DFSP.
     pub payer: FspId,
-    /// The payee DFSP.
     pub payee: FspId,
     /// The amount and currency.
     pub money: Money,

@@ -283,7 +283,6 @@ impl Operation {
         Some(column.map(|column| Self { row, column: column as u8 }).ok_or(path))
     }
 
-    /// The operation's path.
     pub fn path(self) -> &'static ResourcePath {
         &PATHS[usize::from(self.row)]
     }
@@ -293,7 +292,6 @@ impl Operation {
         self.path().resource
     }
 
-    /// The operation's method.
     pub fn method(self) -> Method {
         self.path().methods[usize::from(self.column)].0
     }

@@ -12,7 +12,6 @@ use crate::version::{Version, Versions};
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{code} {description}")]
 pub struct SyncError {
-    /// The HTTP status.
     pub status: u16,
     /// The FSPIOP code.
     pub code: ErrorCode,

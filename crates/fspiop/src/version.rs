@@ -23,7 +23,6 @@ impl Version {
     /// FSPIOP API 2.0, the draft with currency conversion.
     pub const V2_0: Self = Self::new(2, 0);
 
-    /// Creates a version.
     pub const fn new(major: u16, minor: u16) -> Self {
         Self { major, minor }
     }

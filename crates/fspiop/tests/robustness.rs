@@ -89,17 +89,17 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 2_000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn arbitrary_bytes_are_refused_in_order(body in prop::collection::vec(any::<u8>(), 0..200)) {
+    fn arbitrary_bytes_are_rejected_with_a_valid_error(body in prop::collection::vec(any::<u8>(), 0..200)) {
         parse_all(&body);
     }
 
     #[test]
-    fn arbitrary_json_is_refused_in_order(body in json()) {
+    fn arbitrary_json_is_rejected_with_a_valid_error(body in json()) {
         parse_all(body.as_bytes());
     }
 
     #[test]
-    fn damaged_messages_are_refused_in_order(
+    fn damaged_messages_are_rejected_with_a_valid_error(
         at in 0..PREPARE.len(),
         length in 0..24_usize,
         patch in prop::collection::vec(any::<u8>(), 0..8),
@@ -110,7 +110,7 @@ proptest! {
     }
 
     #[test]
-    fn damaged_messages_of_all_families_are_refused_in_order(
+    fn damaged_messages_of_all_families_are_rejected_with_a_valid_error(
         at in 0..EVERYTHING.len(),
         length in 0..24_usize,
         patch in prop::collection::vec(any::<u8>(), 0..8),
@@ -121,13 +121,13 @@ proptest! {
     }
 
     #[test]
-    fn a_message_cut_anywhere_is_refused(end in 0..PREPARE.len(), other_end in 1..EVERYTHING.len()) {
+    fn truncated_message_is_rejected(end in 0..PREPARE.len(), other_end in 1..EVERYTHING.len()) {
         prop_assert!(parse_prepare(&PREPARE.as_bytes()[..end]).is_err());
         prop_assert!(refusals(&EVERYTHING.as_bytes()[..other_end], Resource::ALL).all(|refusal| refusal.is_some()));
     }
 
     #[test]
-    fn blanks_do_not_change_a_fingerprint(blanks in prop::collection::vec("[ \t\r\n]{0,3}", 64)) {
+    fn white_space_does_not_change_a_fingerprint(blanks in prop::collection::vec("[ \t\r\n]{0,3}", 64)) {
         let mut laid_out = String::new();
         let mut blanks = blanks.iter().cycle();
         for character in PREPARE.chars() {
@@ -142,7 +142,7 @@ proptest! {
     }
 
     #[test]
-    fn arbitrary_headers_are_refused_in_order(block in header_block()) {
+    fn arbitrary_headers_are_rejected_with_a_valid_error(block in header_block()) {
         for &resource in Resource::ALL {
             for method in [Method::Get, Method::Post, Method::Put, Method::Delete] {
                 if let Err(error) = check_headers(method, resource, &Block(&block), &HeaderRules::default()) {
@@ -159,7 +159,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_forwarded_is_a_block_with_one_of_each(
+    fn forwarded_headers_are_a_valid_block_without_repetitions(
         block in header_block(),
         by_hub: bool,
         span_id: [u8; 8],
@@ -216,7 +216,7 @@ proptest! {
     }
 
     #[test]
-    fn arbitrary_targets_templates_and_packets_do_no_harm(text in "[ -~é]{0,60}", packet in "[A-Za-z0-9_-]{0,80}") {
+    fn arbitrary_targets_templates_and_packets_are_parsed_or_rejected(text in "[ -~é]{0,60}", packet in "[A-Za-z0-9_-]{0,80}") {
         for method in [None, Some(Method::Put)] {
             for prefix in ["", "/", "/transfers/", "/participants/", "/parties/MSISDN/", "/quotes/"] {
                 let target = format!("{prefix}{text}");
@@ -245,7 +245,7 @@ proptest! {
 
     /// A valid party id is one segment of a URL, which leads nowhere else, encoded or decoded.
     #[test]
-    fn parties_that_pass_stay_where_they_are_put(id in segment(), sub_id in proptest::option::of(segment())) {
+    fn valid_party_ids_remain_one_path_segment(id in segment(), sub_id in proptest::option::of(segment())) {
         for &kind in PartyIdType::ALL {
             let segments = PartySegments { kind: kind.as_str(), id: &id, sub_id: sub_id.as_deref() };
             let party = match segments.check(true) {

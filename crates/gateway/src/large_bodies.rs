@@ -37,7 +37,6 @@ pub struct LargeBodies {
 /// The reason why a body was not read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unread {
-    /// Reading failed.
     Failed(BodyError),
     /// The hub holds too many bytes of large bodies, or of this sender's bodies.
     Busy,
@@ -287,7 +286,7 @@ mod tests {
         }
         let at_an_address = bodies.read(whole(SHARE), 1_000_000, deadline, || Sender::Address(None)).await;
         assert_eq!(at_an_address.unwrap().len(), SHARE, "another sender has its own share");
-        // Medium bodies count while they are being read. Later other limits hold them.
+        // Medium bodies count while they are being read. Afterwards other limits apply to them.
         let mut slow = Box::pin(bodies.read(Stuck(PORTION as u64), 1_000_000, deadline, || DFSP));
         assert!(std::future::poll_fn(|context| Poll::Ready(slow.as_mut().poll(context).is_pending())).await);
         let medium = || bodies.read(whole(20_000), 1_000_000, deadline, || DFSP);

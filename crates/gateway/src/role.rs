@@ -29,7 +29,6 @@ pub enum Role<H> {
 
 /// The parts of a hub that processes requests.
 pub struct Leading<H> {
-    /// The engine of the handler.
     pub engine: EngineHandle,
     /// Processes requests.
     pub handler: H,
@@ -55,7 +54,6 @@ pub type FollowerHealth = Arc<dyn Fn() -> FollowerState + Send + Sync>;
 
 /// The parts of a follower.
 pub struct Following {
-    /// Its state.
     pub health: FollowerHealth,
     /// Forwards requests.
     pub hand_on: HandOn,

@@ -18,7 +18,7 @@ pub enum BodyError {
     /// The announced or received length exceeds the limit.
     #[error("the body is larger than allowed")]
     TooLarge,
-    /// Not complete by the deadline, or stalled.
+    /// The body was not complete at the deadline, or it stalled.
     #[error("the body was not received in time")]
     TimedOut,
     /// The peer closed the connection or broke the framing.
@@ -241,13 +241,13 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn stalled_large_body_is_given_up_before_its_deadline() {
         let s = Duration::from_secs;
-        // A large piece, then nothing.
+        // After a large piece, nothing arrives.
         let (read, took) = outcome(&[(0, 70_000), (60_000, 1)]).await;
         assert_eq!((read, took), (Err(BodyError::TimedOut), s(5)));
-        // Then a byte from time to time.
+        // After a large piece, single bytes arrive from time to time.
         let (read, took) = outcome(&[&[(0, 70_000)][..], &[(1_000, 1); 60]].concat()).await;
         assert_eq!((read, took), (Err(BodyError::TimedOut), s(5)));
-        // Slow, but continuous.
+        // The body is slow, but arrives continuously.
         let (read, took) = outcome(&[(4_000, 66_000); 7]).await;
         assert_eq!((read, took), (Ok(462_000), s(28)));
         // Small bodies have the whole time.

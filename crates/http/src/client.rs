@@ -63,7 +63,6 @@ pub struct PoolConfig {
     pub idle_timeout: Duration,
     /// Maximum size of a response body.
     pub response_body_bytes_max: usize,
-    /// Handling of response bodies.
     pub response_body: ResponseBody,
     /// Whether a connection carries more than one request.
     pub keep_alive: bool,
@@ -91,9 +90,7 @@ impl Default for PoolConfig {
 /// A response.
 #[derive(Debug)]
 pub struct Answer {
-    /// Status code.
     pub status: StatusCode,
-    /// Header fields.
     pub headers: HeaderMap,
     /// The body; empty if the pool discards bodies.
     pub body: Bytes,
@@ -107,7 +104,6 @@ pub enum SendError {
     Connect {
         /// The origin of the attempt.
         origin: Origin,
-        /// Error of the system.
         source: std::io::Error,
     },
     /// Opening a connection took longer than `connect_timeout`.
@@ -150,7 +146,6 @@ pub enum SendError {
     /// The body of the response is larger than `response_body_bytes_max`.
     #[error("the response body is larger than {bytes_max} bytes")]
     ResponseTooLarge {
-        /// Status of the response.
         status: StatusCode,
         /// The limit.
         bytes_max: usize,

@@ -180,7 +180,7 @@ impl Guard {
         Self(Some(Arc::new(shared)))
     }
 
-    /// Sets the ports of this process. No connection leads to them on this machine. Call it once.
+    /// Sets the ports of this process. The guard then rejects connections to these ports on this machine. Call it once.
     pub fn keep_from(&self, ports: Vec<u16>) {
         if let Some(shared) = &self.0 {
             let _ = shared.own_ports.set(ports);

@@ -152,30 +152,16 @@ const BACKLOG: i32 = 4096;
 pub enum BindError {
     /// Another process listens there.
     #[error("{address} is in use by another process; stop it or choose another port")]
-    InUse {
-        /// The requested address.
-        address: SocketAddr,
-    },
+    InUse { address: SocketAddr },
     /// Ports below 1024 need a privilege.
     #[error("no permission to listen on {address}; choose a port from 1024 on or grant the privilege")]
-    Permission {
-        /// The requested address.
-        address: SocketAddr,
-    },
+    Permission { address: SocketAddr },
     /// This machine has no such address.
     #[error("{address} is not an address of this machine")]
-    NotLocal {
-        /// The requested address.
-        address: SocketAddr,
-    },
+    NotLocal { address: SocketAddr },
     /// Any other error.
     #[error("cannot listen on {address}: {source}")]
-    Other {
-        /// The requested address.
-        address: SocketAddr,
-        /// Error of the system.
-        source: std::io::Error,
-    },
+    Other { address: SocketAddr, source: std::io::Error },
 }
 
 /// A listening socket that is not served yet: connections queue in the system.
@@ -204,7 +190,8 @@ impl Server {
     /// Listens on an address, without serving yet.
     pub fn bind(address: SocketAddr) -> Result<BoundServer, BindError> {
         let bound = std::net::TcpListener::bind(address).and_then(|listener| {
-            // The standard library uses 128. A crowd would fill that, and clients retry only after a second.
+            // The standard library's queue has 128 places. A burst of connections would fill them, and clients retry
+            // only after a second.
             rustix::net::listen(&listener, BACKLOG)?;
             listener.set_nonblocking(true)?;
             let local_addr = listener.local_addr()?;

@@ -48,7 +48,6 @@ pub enum WorkersError {
     Refused {
         /// Number of the worker, from 0.
         index: usize,
-        /// Error of the system.
         source: std::io::Error,
     },
 }

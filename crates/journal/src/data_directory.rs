@@ -55,7 +55,6 @@ pub enum DataDirectoryError {
         "{path} holds {found:?} and no file FORMAT, so it is not a data directory: name the right one, or an empty one"
     )]
     Foreign {
-        /// The directory.
         path: PathBuf,
         /// The name of one of those files.
         found: String,
@@ -161,7 +160,6 @@ impl DataDirectory {
         }
     }
 
-    /// The path of the directory.
     pub fn path(&self) -> &Path {
         &self.path
     }

@@ -114,7 +114,7 @@ mod tests {
 
     #[test]
     fn interrupted_creation_that_is_repeated_is_durable() {
-        // The existing directory, and three new ones.
+        // One directory exists, and three are created.
         let steps = 1 + 3 * 2;
         for stop in 0..steps {
             assert_eq!(loses_after(create_by, stop), Some(BTreeSet::new()), "before step {stop}");
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn each_has_a_durable_name_before_the_next_is_made_in_it() {
+    fn directory_is_durable_before_its_subdirectory_is_created() {
         let directory = tempfile::tempdir().unwrap();
         let (root, steps) = (directory.path(), RefCell::new(Vec::new()));
         let note = |what: &str, path: &Path| {

@@ -20,7 +20,7 @@ pub enum JournalError {
     /// The disk is full. Nothing of the batch was acknowledged and the writer is sound: the same batch can be appended
     /// again when there is space.
     #[error(
-        "no room on the disk for {file}: free some space or enlarge the volume; the write can then be repeated"
+        "no space on the disk for {file}: free some space or enlarge the volume; the write can then be repeated"
     )]
     DiskFull {
         /// The file, relative to the data directory.
@@ -44,7 +44,6 @@ pub enum JournalError {
         file: String,
         /// Offset of the damage, in bytes from the start of the file.
         offset: u64,
-        /// The kind of damage.
         reason: Damage,
     },
     /// The journal does not contain the record: it is not written yet, or retention deleted its segment.
@@ -91,7 +90,6 @@ pub enum Damage {
     Sequence {
         /// The sequence number that is expected here.
         expected: u64,
-        /// The sequence number that was found.
         found: u64,
     },
     /// Record times do not strictly increase.

@@ -182,7 +182,6 @@ pub(crate) fn is_unwritten(sector: &[u8]) -> bool {
     tail(sector) == 0
 }
 
-/// Whether all bytes are zero.
 pub(crate) fn is_zero(bytes: &[u8]) -> bool {
     bytes.chunks(SECTOR_BYTES).all(|sector| *sector == ZEROS[..sector.len()])
 }

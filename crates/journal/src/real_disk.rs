@@ -185,7 +185,7 @@ mod tests {
 
     /// As on a file system without extents.
     #[test]
-    fn room_is_taken_by_zeros_and_nothing_else_is_changed() {
+    fn allocation_writes_zeros_and_changes_nothing_else() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("file");
         for (from, to) in [(1_000, 600_000), (0, ZERO_CHUNK_BYTES), (5, 5), (700_000, 900_001)] {

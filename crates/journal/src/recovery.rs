@@ -22,7 +22,6 @@ pub struct Recovered {
     pub last_time_ns: i64,
     /// The chain value of the newest frame. Two journals with the same value have the same content.
     pub chain: u64,
-    /// Number of segments.
     pub segments: usize,
     /// The remains of a batch that was never acknowledged.
     pub torn: Option<TornTail>,
@@ -31,7 +30,6 @@ pub struct Recovered {
 /// An open journal.
 #[derive(Debug)]
 pub struct Opened {
-    /// The recovered content.
     pub recovered: Recovered,
     /// Appends after that content.
     pub writer: Writer,

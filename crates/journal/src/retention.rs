@@ -13,7 +13,6 @@ pub struct SegmentInfo {
     pub first_seq: u64,
     /// The sequence number of its last record; `None` for the segment that is being written.
     pub last_seq: Option<u64>,
-    /// Length of the segment, in bytes.
     pub bytes: u64,
 }
 

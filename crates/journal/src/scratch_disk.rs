@@ -212,7 +212,7 @@ mod tests {
     use crate::RealDisk;
 
     #[test]
-    fn changes_are_seen_here_and_nowhere_else() {
+    fn changes_in_scratch_are_invisible_outside() {
         let directory = tempfile::tempdir().unwrap();
         std::fs::create_dir(directory.path().join("journal")).unwrap();
         let path = |name: &str| directory.path().join("journal").join(name);

@@ -25,7 +25,6 @@ pub(crate) struct SegmentHeader {
     pub previous_chain: u64,
     /// The time of the last record of the preceding segment.
     pub previous_time_ns: i64,
-    /// Length of the file, in bytes.
     pub length_bytes: u64,
     /// The first record of the preceding segment; 0 if there is none. It reveals a missing file immediately.
     pub previous_first_seq: u64,

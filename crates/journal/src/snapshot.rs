@@ -26,7 +26,6 @@ pub struct Snapshot {
     pub seq: u64,
     /// The time of that record, in nanoseconds since 1970.
     pub time_ns: i64,
-    /// The state.
     pub bytes: Vec<u8>,
 }
 
@@ -66,7 +65,6 @@ impl SnapshotStore {
         Ok(Self { disk })
     }
 
-    /// Opens the snapshots on a disk for reading only.
     pub fn open_for_reading(disk: Arc<dyn Disk>) -> Self {
         Self { disk }
     }

@@ -28,7 +28,8 @@ static ZEROS: Zeros = Zeros([0; ZERO_CHUNK_BYTES]);
 pub enum Durability {
     /// Every append ends with a sync of the file.
     Synced,
-    /// Nothing is synced. Appended data survives the end of the process, but not a power loss. For measurements only.
+    /// The writer does not sync. Appended data survives the end of the process, but not a power loss. This is for
+    /// measurements only.
     Volatile,
 }
 

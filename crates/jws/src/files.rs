@@ -18,13 +18,10 @@ pub enum KeyFileError {
     Read {
         /// The file or directory.
         path: PathBuf,
-        /// Error of the system.
         source: Arc<io::Error>,
     },
-    /// The content of the file is invalid.
     #[error("{path} {problem}")]
     Content {
-        /// The file.
         path: PathBuf,
         /// Description of the fault.
         problem: String,
@@ -80,7 +77,6 @@ pub(crate) fn read(path: &Path) -> Result<Vec<u8>, KeyFileError> {
 const RSA_PUBLIC: &str = "RSA PUBLIC KEY-----";
 const PUBLIC: &str = "PUBLIC KEY-----";
 
-/// The sections of a PEM file.
 pub(crate) fn sections(path: &Path, bytes: &[u8]) -> Result<Vec<Section>, KeyFileError> {
     let text = pem_text(bytes).replace(RSA_PUBLIC, PUBLIC);
     let found = Section::pem_slice_iter(text.as_bytes()).collect::<Result<Vec<_>, _>>();

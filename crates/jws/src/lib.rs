@@ -27,5 +27,4 @@ pub use submitted::SubmittedKey;
 pub use upesi_keys::KeyError;
 pub use verify::{Fault, Freshness, Request, is_signature_object, verify};
 
-/// The header with a signature.
 pub const SIGNATURE: &str = "fspiop-signature";

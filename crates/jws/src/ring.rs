@@ -64,7 +64,6 @@ pub struct Recorded<'a> {
 /// Data about keys that is stored elsewhere than in files.
 #[derive(Debug, Default)]
 pub struct Records<'a> {
-    /// The keys.
     pub keys: Vec<Recorded<'a>>,
     /// SHA-256 of revoked keys, which are never valid, wherever they are.
     pub revoked: HashSet<[u8; 32]>,

@@ -26,10 +26,8 @@ pub struct Message<'a> {
     /// The target of the request line.
     #[serde(rename = "FSPIOP-URI")]
     pub uri: &'a str,
-    /// The method.
     #[serde(rename = "FSPIOP-HTTP-Method")]
     pub method: &'a str,
-    /// The sender.
     #[serde(rename = "FSPIOP-Source")]
     pub source: &'a str,
     /// The receiver, if the message names one.

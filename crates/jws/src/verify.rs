@@ -17,11 +17,9 @@ const AHEAD_MAX_S: i64 = 60;
 /// A request as received.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
-    /// Its method.
     pub method: &'a Method,
     /// Its target in the request line.
     pub uri: &'a Uri,
-    /// The request's headers.
     pub headers: &'a HeaderMap,
     /// The exact bytes of its body.
     pub body: &'a [u8],
@@ -80,7 +78,6 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// All labels.
     pub const LABELS: [&'static str; 11] = [
         "missing",
         "malformed",

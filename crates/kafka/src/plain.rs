@@ -22,7 +22,6 @@ pub struct Security {
 pub struct Sasl {
     /// Mechanism, such as `SCRAM-SHA-512`.
     pub mechanism: String,
-    /// The name.
     pub username: String,
     /// File with the password, which is read for each client.
     pub password_file: PathBuf,

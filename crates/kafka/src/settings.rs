@@ -18,7 +18,6 @@ pub(crate) const PARTITION: i32 = 0;
 pub struct KafkaSettings {
     /// Addresses of some brokers, separated by commas.
     pub brokers: String,
-    /// Name of the topic.
     pub topic: String,
     /// Authentication of both sides.
     pub security: Security,

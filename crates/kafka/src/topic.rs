@@ -29,9 +29,7 @@ pub enum TopicError {
     /// The brokers do not answer, or return an error.
     #[error("cannot read the topic {topic} from the brokers: {source}{last}")]
     Kafka {
-        /// The topic.
         topic: String,
-        /// The error.
         source: Box<KafkaError>,
         /// The reason of the last failed connection, as the end of the sentence.
         last: String,
@@ -53,7 +51,6 @@ pub enum TopicError {
     /// The topic could lose or reorder entries.
     #[error("the topic {topic} cannot be used as a cluster's log: {}; change it, then start again", .wrong.join("; "))]
     Unfit {
-        /// The topic.
         topic: String,
         /// Each wrong setting.
         wrong: Vec<String>,

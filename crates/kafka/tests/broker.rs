@@ -136,12 +136,12 @@ fn nodes_on_a_real_broker_agree() {
     let log = first.stand_by().expect("it becomes leader, because it is the only node");
     let mut store = log.store().expect("not claimed").appender;
     let mut leader = claim(&log);
-    // Small ones, and as large as with a body of 5 MiB.
+    // The entries are small, or as large as with a body of 5 MiB.
     for (first_seq, count, bytes) in [(1, 3, 10), (4, 500, 600), (504, 1, 6 << 20)] {
         leader.append(&mut batch(first_seq, count, bytes)).expect("appended");
     }
     leader.confirm().expect("it leads");
-    // As large as the store's records.
+    // The entries are as large as the store's records.
     for (first_seq, count, bytes) in [(1, 2, 100), (3, 1, 10 << 20)] {
         store.append(&mut batch(first_seq, count, bytes)).expect("appended");
     }

@@ -10,25 +10,16 @@ use crate::place::{Place, TokenKeyName};
 pub enum KeyError {
     /// A file that is missing or unreadable.
     #[error("{}: {source}", path.display())]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// Error of the system.
-        source: io::Error,
-    },
+    Read { path: PathBuf, source: io::Error },
     /// Other users may read a private key or a PIN.
     #[error(
         "{} contains a secret that every user of this machine can read; run: chmod 600 {} (for a mounted secret: \
          defaultMode: 0400)", path.display(), path.display()
     )]
-    IsPublic {
-        /// The file.
-        path: PathBuf,
-    },
+    IsPublic { path: PathBuf },
     /// The content of the file is invalid.
     #[error("{} {problem}", path.display())]
     Content {
-        /// The file.
         path: PathBuf,
         /// Description of the fault.
         problem: String,

@@ -20,16 +20,12 @@ pub enum Kind {
 /// Digest of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hash {
-    /// SHA-256.
     Sha256,
-    /// SHA-384.
     Sha384,
-    /// SHA-512.
     Sha512,
 }
 
 impl Hash {
-    /// The digest of a message.
     pub fn of(self, message: &[u8]) -> Digest {
         digest(self.algorithm(), message)
     }

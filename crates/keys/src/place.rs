@@ -17,7 +17,6 @@ pub enum Place {
 /// The name of a key in a PKCS #11 token, as in its URI (RFC 7512).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TokenKeyName {
-    /// Label of the token.
     pub token: String,
     /// Label of the key, if the name has one.
     pub object: Option<String>,

@@ -24,7 +24,6 @@ impl Secret {
         (first == second).then_some(Self(bytes))
     }
 
-    /// The bytes.
     pub const fn bytes(&self) -> &[u8; 32] {
         &self.0
     }

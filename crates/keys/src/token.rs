@@ -69,7 +69,6 @@ impl Tokens {
         pools.iter().map(|pool| pool.sessions()).sum()
     }
 
-    /// The key with this name.
     pub(crate) fn key(&self, name: &TokenKeyName) -> Result<TokenKey, KeyError> {
         let pool = self.pool(&name.token)?;
         let found = pool.with(|session| Found::look(session, name)).map_err(|error| pool.refused(&error))?;

@@ -60,7 +60,6 @@ pub(crate) fn absent_facts(now: Timestamp) -> Facts<'static> {
     Facts::new(now.into(), &ABSENT)
 }
 
-/// The cause of a payee that declines.
 pub(crate) fn declined() -> Cause {
     Cause::Payee { code: ErrorCode::PAYEE, description: "".into() }
 }

@@ -254,7 +254,7 @@ fn singles(scheme: &mut Scheme, items: &[(i64, Said)], is_rejected: bool) {
 
 proptest! {
     #[test]
-    fn a_bulk_comes_out_as_its_items_would_alone(
+    fn bulk_transfer_has_the_outcomes_of_its_single_items(
         items in proptest::collection::vec((0..30_i64, said()), 1..8),
         (cap, cover) in (10..100_i64, 10..100_i64),
         is_rejected: bool,
@@ -300,7 +300,7 @@ proptest! {
 
 /// A bulk transfer has 1 to 1,000 different items.
 #[test]
-fn items_are_bounded_and_different() {
+fn bulk_transfer_has_limited_and_distinct_items() {
     let asked = AskedItem {
         amount: Ok(amount(1)),
         currency: Currency::parse("KES").expect("a currency"),

@@ -85,7 +85,7 @@ fn actor() -> impl Strategy<Value = Actor> {
     prop_oneof![name().prop_map(Actor::Dfsp), proptest::sample::select(hub.to_vec())]
 }
 
-/// Every kind of refusal, with the same values in all of them.
+/// Every kind of refusal. All of them contain the same values.
 fn refusals(name: FspId, currency: Currency, amount: Amount, at: Timestamp, text: Box<str>) -> Vec<Refusal> {
     vec![
         Refusal::SourceNotPayer,

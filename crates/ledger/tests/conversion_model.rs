@@ -521,7 +521,7 @@ fn config() -> ProptestConfig {
 }
 
 #[test]
-fn the_ledger_converts_as_the_model_does() {
+fn fx_transfers_agree_with_the_model() {
     let mut runner = TestRunner::new(config());
     let tried = RefCell::new(Tried::default());
     let runs = (setup(), proptest::collection::vec(step(), 1..80));

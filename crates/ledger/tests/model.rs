@@ -332,7 +332,7 @@ proptest! {
     #![proptest_config(config())]
 
     #[test]
-    fn the_ledger_does_what_the_model_does(
+    fn ledger_agrees_with_the_model(
         policy: [bool; 5],
         steps in proptest::collection::vec(ask::step(), 1..120),
     ) {
@@ -345,7 +345,7 @@ proptest! {
     }
 
     #[test]
-    fn a_damaged_snapshot_is_refused_or_can_be_worked_with(
+    fn damaged_snapshot_is_rejected_or_usable(
         steps in proptest::collection::vec(ask::step(), 20..60),
         damage in proptest::collection::vec((any::<proptest::sample::Index>(), prop_oneof![0..20_u8, any::<u8>()]), 0..4),
         (id, other_id) in (0..6_u8, 0..6_u8),

@@ -18,7 +18,6 @@ impl HubClock {
         Self { machine, hub: RwLock::default() }
     }
 
-    /// The machine's time.
     pub(super) fn machine(&self) -> Arc<dyn Clock> {
         Arc::clone(&self.machine)
     }

@@ -37,7 +37,6 @@ const LAST_REPORT_TAKES_MAX: Duration = Duration::from_secs(1);
 /// Interval between a follower's checks of whether its reports have been recorded.
 const LOOK_BACK_EVERY: Duration = Duration::from_secs(1);
 
-/// Starts the courier of callbacks.
 pub(super) fn start_courier(
     settings: &Settings,
     (outbound, tls, signer): (&Outbound, Option<ClientTls>, Option<Signer>),

@@ -20,12 +20,7 @@ use super::cluster::error::ClusterError;
 pub enum HubError {
     /// A port cannot be listened on.
     #[error("{setting}: {source}")]
-    Bind {
-        /// Setting of the port.
-        setting: &'static str,
-        /// The error of the port.
-        source: BindError,
-    },
+    Bind { setting: &'static str, source: BindError },
     /// Worker threads cannot be started.
     #[error(transparent)]
     Workers(#[from] WorkersError),
@@ -43,7 +38,6 @@ pub enum HubError {
     Tls {
         /// Section of the settings that names the files.
         section: &'static str,
-        /// The error of the files.
         source: TlsError,
     },
     /// Signing keys cannot be used.
@@ -54,7 +48,6 @@ pub enum HubError {
     PrivateKey {
         /// Setting of the key, or of its token.
         setting: &'static str,
-        /// The error of the key.
         source: KeyError,
     },
     /// The data directory was restored with findings about rules that have not been accepted.

@@ -76,7 +76,7 @@ fn provider_of(
     let audience = provider.audience.clone();
     Ok(Some(ProviderConfig {
         issuer,
-        // The checks of the settings ensure that there is one.
+        // The checks of the settings ensure that an issuer has an audience.
         audience: audience
             .ok_or_else(|| HubError::Settings(format!("{section}.issuer needs an audience")))?,
         clients: clients.to_vec(),
@@ -86,7 +86,6 @@ fn provider_of(
     }))
 }
 
-/// TLS to a provider.
 fn tls(section: &str, anchors_file: &Path) -> Result<ClientTls, HubError> {
     let anchors_file = anchors_file.to_owned();
     let servers = Trust { anchors_file, crl_file: None, refuses_stale_crls: false };

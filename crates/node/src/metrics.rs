@@ -165,7 +165,6 @@ impl Metrics {
     }
 }
 
-/// Writes the counters of a registry.
 fn write_registry(registry: &Registry, text: &mut String) {
     // Writing into a String does not fail.
     let _ = encode(text, registry);

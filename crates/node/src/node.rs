@@ -86,7 +86,7 @@ pub(super) struct NodeMetrics {
     after_silence: AtomicU64,
     after_hand_over: AtomicU64,
     superseded: AtomicU64,
-    /// In seconds since 1970; 0 before the first.
+    /// Time of the last handover in seconds since 1970; 0 before the first one.
     handed_over_at_s: AtomicU64,
     alarming: AtomicU64,
     /// The node that makes the topic retain older entries than necessary, as found by this node as leader.

@@ -72,7 +72,6 @@ impl BoundPorts {
         })
     }
 
-    /// The numbers of the ports.
     pub(super) fn numbers(&self) -> impl Iterator<Item = u16> {
         let all = [&self.fspiop, &self.admin, &self.metrics, &self.nodes];
         all.into_iter().flatten().map(|bound| bound.local_addr().port())

@@ -55,7 +55,7 @@ pub(super) struct Retention {
 }
 
 impl Retention {
-    /// For a leader or a standalone hub. `before` is the retention of the same node as a follower.
+    /// Starts the retention of a leader or a standalone hub. `before` is the retention of the same node as a follower.
     pub fn start(
         policy: Policy,
         handle: EngineHandle,
@@ -73,7 +73,8 @@ impl Retention {
         })
     }
 
-    /// For a follower: transfers that the leader removed leave the archive of this node after their export here.
+    /// Starts the retention of a follower. Transfers that the leader removed leave the archive of this node after their
+    /// export here.
     pub fn follow(policy: Policy, handle: EngineHandle) -> std::io::Result<Self> {
         Self::run(INTERVAL_OF_FOLLOWER, move || {
             settle_removals(&policy, &handle)?;

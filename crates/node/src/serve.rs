@@ -180,7 +180,7 @@ async fn start_until(
 
 /// The end of work that waits for brokers.
 enum Ended<T> {
-    /// It finished before a stop signal.
+    /// The work finished before a stop signal.
     Finished(T),
     /// A stop signal came first. `None`: the work did not end even after it was stopped from waiting for brokers.
     Stopped(Option<T>),
@@ -507,7 +507,7 @@ mod tests {
     #[test]
     fn start_that_waits_for_brokers_is_abandoned_after_a_stop_signal() {
         let stops = AtomicBool::new(false);
-        // Without real time: the patience ends as soon as the runtime has nothing else to do.
+        // The time of this runtime is simulated: the patience ends as soon as the runtime has nothing else to do.
         let runtime = Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
         let mut stop: Stop = Box::pin(async { "SIGTERM" });
         let (end, ended) = std::sync::mpsc::channel::<()>();

@@ -102,7 +102,7 @@ impl<A: FnMut(&Position) -> Result<(), ClusterError>> Follower<'_, A> {
             return;
         }
         match (self.apply)(position) {
-            // After that, so that reported progress is never ahead of the state.
+            // Progress is published after the records are applied, so that it is never ahead of the state.
             Ok(()) => {
                 if position.seq >= self.read.node.led_to() {
                     self.read.publish();

@@ -90,12 +90,10 @@ impl Names {
         }
     }
 
-    /// The participant with this name.
     pub fn id_of(&self, name: FspId) -> Option<ParticipantId> {
         self.participants.iter().find(|(_, known)| **known == name).map(|(id, _)| *id)
     }
 
-    /// Owner of an account.
     pub fn owner(&self, id: AccountId) -> Option<ParticipantId> {
         self.accounts.get(&id).map(|(owner, ..)| *owner)
     }
@@ -111,7 +109,6 @@ impl Names {
         Some((currency.to_string(), self.account_type(*kind)))
     }
 
-    /// The name of a ledger account type.
     pub fn account_type(&self, kind: LedgerAccountTypeId) -> String {
         self.account_types.get(&kind.0).cloned().unwrap_or_else(|| format!("type {}", kind.0))
     }

@@ -32,7 +32,6 @@ const LOG_LINE_BYTES_MAX: u64 = 1 << 20;
 /// Options of the output and the verification.
 #[derive(Clone, Debug)]
 pub struct TrailOptions {
-    /// The data directory.
     pub directory: PathBuf,
     /// Conditions for the printed entries.
     pub filter: EntryFilter,

@@ -37,7 +37,6 @@ impl Claims {
         parts.try_fold(first, |value, part| value.as_object()?.get(part))
     }
 
-    /// A claim that is a text.
     pub fn text(&self, path: &str) -> Option<&str> {
         self.find(path).and_then(Value::as_str)
     }

@@ -17,6 +17,5 @@ pub struct ProviderConfig {
     pub unknown_key_interval: Duration,
     /// The limit of all connections, and their permitted destinations.
     pub outbound: Outbound,
-    /// TLS for connections to the provider.
     pub tls: Option<ClientTls>,
 }

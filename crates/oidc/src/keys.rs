@@ -180,7 +180,6 @@ impl Jwk {
     }
 }
 
-/// Keys by their ids.
 #[derive(Debug, Default)]
 pub(crate) struct KeySet(BTreeMap<String, Key>);
 

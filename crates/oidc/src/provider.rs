@@ -118,7 +118,7 @@ impl Provider {
         }
     }
 
-    /// If the fetch fails, the keys remain unchanged.
+    /// Fetches the keys. If this fails, the current keys remain.
     async fn fetch(&self) {
         let fetched = fetch(&self.0.config).await;
         let mut state = self.state();

@@ -7,7 +7,6 @@ use upesi_types::{Currency, FspId};
 /// An entry: a DFSP serves a party, under a sub id and in a currency.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Entry {
-    /// Type of the identifier.
     pub kind: PartyIdType,
     /// The identifier, decoded, exactly as given.
     pub id: Box<str>,
@@ -15,14 +14,12 @@ pub struct Entry {
     pub sub_id: Option<Box<str>>,
     /// Currency of the entry; `None` for any.
     pub currency: Option<Currency>,
-    /// The DFSP.
     pub fsp: FspId,
 }
 
 /// An owner of a party: the result of a lookup, one for each sub id and currency.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Owner {
-    /// The DFSP.
     pub fsp: FspId,
     /// Currency of the entry; `None` for any.
     pub currency: Option<Currency>,
@@ -51,7 +48,6 @@ impl Entry {
         (self.sub_id.as_deref(), self.currency)
     }
 
-    /// This entry as an owner.
     pub fn owner(&self) -> Owner {
         Owner { fsp: self.fsp, currency: self.currency, sub_id: self.sub_id.clone() }
     }
@@ -68,7 +64,7 @@ pub fn check_identifier(kind: PartyIdType, id: &str, sub_id: Option<&str>) -> Re
     checked.map_err(|refusal| refusal.description)
 }
 
-/// As one path segment (RFC 3986 §2.1).
+/// Encodes a text as one path segment (RFC 3986 §2.1).
 fn encode(text: &str) -> String {
     use std::fmt::Write;
     let mut encoded = String::with_capacity(text.len());

@@ -42,9 +42,7 @@ pub struct Authority {
 /// A new certificate.
 #[derive(Clone, Debug)]
 pub struct Issued {
-    /// Its entry in the index.
     pub entry: Entry,
-    /// File of the certificate.
     pub certificate_file: PathBuf,
     /// File of its key, if the authority created it.
     pub key_file: Option<PathBuf>,

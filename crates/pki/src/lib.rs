@@ -28,12 +28,7 @@ pub use trial::Trial;
 pub enum PkiError {
     /// A file that cannot be read or written.
     #[error("{file}: {source}")]
-    File {
-        /// The file.
-        file: PathBuf,
-        /// Error of the system.
-        source: std::io::Error,
-    },
+    File { file: PathBuf, source: std::io::Error },
     /// The directory already has an authority.
     #[error("{0} already has an authority; choose another directory")]
     Exists(PathBuf),
@@ -43,7 +38,6 @@ pub enum PkiError {
     /// The index is malformed.
     #[error("{file} is damaged: {problem}")]
     Index {
-        /// The file.
         file: PathBuf,
         /// Description of the fault.
         problem: String,
@@ -55,22 +49,12 @@ pub enum PkiError {
     Name(String),
     /// There is already a valid certificate with the name.
     #[error("{name} already has a certificate (serial {serial}); revoke it, or use --replace")]
-    Taken {
-        /// The name.
-        name: String,
-        /// Its serial number.
-        serial: String,
-    },
+    Taken { name: String, serial: String },
     /// The key already has a certificate.
     #[error(
         "the key of this request already has a certificate, for {name} (serial {serial}); create a new key"
     )]
-    KeySeen {
-        /// The name.
-        name: String,
-        /// Its serial number.
-        serial: String,
-    },
+    KeySeen { name: String, serial: String },
     /// The signing request is for the authority's own key.
     #[error("this request is for the authority's own key; create a new key")]
     OwnKey,
@@ -86,7 +70,6 @@ pub enum PkiError {
     /// Several certificates have the name.
     #[error("{name} has {count} valid certificates; use a serial number: {serials}")]
     Ambiguous {
-        /// The name.
         name: String,
         /// Their number.
         count: usize,

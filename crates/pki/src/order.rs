@@ -43,7 +43,6 @@ pub struct Order {
     pub hosts: Vec<String>,
     /// A signing request in PEM (PKCS#10); without one a key is created.
     pub request: Option<String>,
-    /// Kind of the created key.
     pub key: KeyKind,
     /// Start of validity, in seconds since 1970.
     pub from_s: i64,

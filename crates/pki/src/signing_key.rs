@@ -15,7 +15,6 @@ use crate::order::KeyKind;
 pub struct SigningKey {
     /// The private key, readable by its owner only.
     pub key_file: PathBuf,
-    /// The public key.
     pub public_file: PathBuf,
 }
 

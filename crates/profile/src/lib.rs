@@ -63,7 +63,7 @@ fn take(_: u64, _: impl Fn() -> bool) -> Result<Profile, ProfileError> {
     Err(ProfileError::NotBuilt)
 }
 
-/// Why no profile was taken.
+/// The reason why no profile was taken.
 #[derive(Debug, Error)]
 pub enum ProfileError {
     /// Another profile is running.

@@ -1,4 +1,4 @@
-//! From copied stacks to a profile.
+//! Converts copied stacks into a profile.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -93,7 +93,6 @@ const KINDS: [&str; 4] = ["own code", "libraries", "C library", "system calls"];
 /// The CPU time of a profile by stage.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StageShares {
-    /// Samples of the profile.
     pub samples: u64,
     /// The stages, the busiest first, without stages that have no sample.
     pub stages: Vec<StageShare>,
@@ -106,7 +105,6 @@ pub struct StageShares {
 pub struct StageShare {
     /// Name of the stage.
     pub stage: &'static str,
-    /// Number of samples.
     pub samples: u64,
     /// Samples by kind of code, the most frequent first, without kinds that have no sample.
     pub inside: Vec<(&'static str, u64)>,

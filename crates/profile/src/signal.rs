@@ -68,8 +68,8 @@ impl Drop for Ticking {
     }
 }
 
-/// This many zero words. The kernel provides memory of this size filled with zeros, and only when it is first written.
-/// A loop that writes zeros would use all of it.
+/// Allocates this many zero words. The kernel provides memory of this size filled with zeros, and only when it is first
+/// written. A loop that writes zeros would use all of it.
 pub(crate) fn zeros(words: usize) -> Box<[AtomicU64]> {
     let plain = Box::into_raw(vec![0_u64; words].into_boxed_slice());
     // SAFETY: the pointer comes from `Box::into_raw`, and the two types have the same size and alignment on the

@@ -14,7 +14,6 @@ pub(crate) type Stack = Vec<Arc<str>>;
 #[derive(Clone, Debug, Default)]
 pub struct Profile {
     pub(crate) stacks: BTreeMap<Stack, u64>,
-    /// Samples taken.
     pub samples: u64,
     /// Samples that did not fit into the buffer.
     pub lost: u64,

@@ -1,4 +1,4 @@
-//! From addresses to the names of functions, including inlined ones.
+//! Converts addresses into the names of functions, including inlined ones.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -135,7 +135,7 @@ fn short(name: &str) -> Arc<str> {
 pub(crate) struct MappedFile {
     /// Path by which the file can be read. For the program, this works even after the file was replaced on disk.
     pub(crate) path: PathBuf,
-    /// From the start of the first mapping to the end of the last one.
+    /// The addresses from the start of the first mapping to the end of the last one.
     pub(crate) range: Range<u64>,
 }
 

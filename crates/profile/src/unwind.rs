@@ -1,4 +1,4 @@
-//! From a copied stack to the addresses of its calls, by the unwind tables of the program (`.eh_frame`).
+//! Finds the addresses of the calls in a copied stack, by the unwind tables of the program (`.eh_frame`).
 
 use std::fs::File;
 use std::ops::Range;

@@ -213,7 +213,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_behaves_as_the_model(
+        fn duplicate_table_behaves_like_the_model(
             entries_max in 1_usize..9,
             messages in prop::collection::vec(
                 (0_u8..12, any::<bool>(), 0_u8..3, 0_u32..4, prop::option::of(0_i64..9)),

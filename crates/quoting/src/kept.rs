@@ -67,13 +67,11 @@ pub(crate) struct MessageToKeep {
 pub struct KeptQuote {
     /// Kind of the quote.
     pub resource: Resource,
-    /// Its id.
     pub id: TransferId,
     /// Time of its first message.
     pub began_at: Timestamp,
     /// Expiration of the answer, if the request has one.
     pub wanted_until: Option<Timestamp>,
-    /// The request.
     pub request: Option<KeptMessage>,
     /// The answer with the terms.
     pub response: Option<KeptMessage>,
@@ -255,7 +253,6 @@ fn time_key(ms: i64, quote: QuoteKey) -> [u8; QuoteKey::BYTES + 8] {
     key
 }
 
-/// The time and the quote of a key of `quotes_by_time`.
 fn split_time_key(key: &[u8]) -> Option<(i64, QuoteKey)> {
     let (ms, quote) = key.split_first_chunk::<8>()?;
     Some((i64::from_be_bytes(*ms), QuoteKey::from_bytes(quote)?))

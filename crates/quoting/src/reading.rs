@@ -94,7 +94,6 @@ impl Reading {
         Ok(Self { quote: QuoteKey::new(resource, id), path_id: PathId::Plain(id), ask })
     }
 
-    /// The path of its error callback.
     pub(crate) fn error_path(&self, resource: Resource) -> Box<str> {
         let mut path = String::with_capacity(64);
         self.path_id.write_path(resource, true, &mut path);

@@ -40,7 +40,7 @@ struct Shared {
 /// Number of forwarded requests of each kind that are remembered, so that only their receivers can answer. Far fewer
 /// wait for an answer at the same time.
 const FORWARDED_MAX: usize = 131_072;
-/// How long they are remembered.
+/// Time for which forwarded requests are remembered.
 const FORWARDED_LIFE: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Storage of earlier messages.

@@ -36,7 +36,6 @@ pub struct CopyOf {
 pub struct Copies {
     /// Copy of the engine's records.
     pub journal: CopyOf,
-    /// Copy of the store's records.
     pub store: CopyOf,
 }
 

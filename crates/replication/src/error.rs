@@ -16,9 +16,7 @@ pub enum ReplicationError {
          (`upesi cluster repair`)"
     )]
     TailLost {
-        /// The log.
         log: String,
-        /// End of the log.
         end: u64,
         /// The last entry that this node accepted.
         accepted: u64,
@@ -31,7 +29,6 @@ pub enum ReplicationError {
     RecordsLost {
         /// Journal or store.
         part: &'static str,
-        /// The log.
         log: String,
         /// The last record in the log.
         log_seq: u64,
@@ -41,7 +38,6 @@ pub enum ReplicationError {
     /// The log ends before entries that this node has read.
     #[error("{log}: {lost}; do not let any node become leader, and run `upesi cluster repair` on each node")]
     EndLost {
-        /// The log.
         log: String,
         /// The end of the log, and the position of the node.
         lost: EndLost,
@@ -52,7 +48,6 @@ pub enum ReplicationError {
          its end; run `upesi cluster repair` on each node, or `upesi cluster remove` for a node whose disk is lost"
     )]
     BehindOthers {
-        /// The log.
         log: String,
         /// The last record of the other node.
         seq: u64,
@@ -65,7 +60,6 @@ pub enum ReplicationError {
          it from a backup of another node (`upesi cluster add`)"
     )]
     BeginsLater {
-        /// The log.
         log: String,
         /// The last record before it.
         seq: u64,
@@ -87,19 +81,14 @@ pub enum ReplicationError {
     },
     /// Another node is the leader while the log should be repaired.
     #[error("another node is appending to {log}: stop all nodes, then repair it")]
-    Contended {
-        /// The log.
-        log: String,
-    },
+    Contended { log: String },
     /// The log has deleted entries that this node needs.
     #[error(
         "{log} begins at offset {begin}, but this node needs offset {needed}: the entries between were deleted while it \
          was stopped; restore a backup of another node (`upesi backup` there, `upesi restore` here), then start again"
     )]
     Deleted {
-        /// The log.
         log: String,
-        /// Begin of the log.
         begin: u64,
         /// The next entry that is needed.
         needed: u64,
@@ -110,7 +99,6 @@ pub enum ReplicationError {
          or restored from an older copy; use the log that this node belongs to, or an empty data directory"
     )]
     OtherLog {
-        /// The log.
         log: String,
         /// The last entry that this node accepted.
         accepted: u64,
@@ -119,10 +107,7 @@ pub enum ReplicationError {
     #[error(
         "{log} has entries of another cluster: check `cluster.id`, or use a separate topic for this cluster (`cluster.topic`)"
     )]
-    ForeignLog {
-        /// The log.
-        log: String,
-    },
+    ForeignLog { log: String },
     /// Records of the log and of the copy differ.
     #[error(
         "record {seq} of this node's {part} differs from the record in {log}: restore the data directory from a backup, or \
@@ -131,7 +116,6 @@ pub enum ReplicationError {
     CopyDiffers {
         /// Journal or store.
         part: &'static str,
-        /// The log.
         log: String,
         /// The first record that differs.
         seq: u64,
@@ -172,36 +156,23 @@ pub enum ReplicationError {
     NotReplicated,
     /// An entry is intact, but its records cannot be read.
     #[error("{log} has an entry at offset {offset} whose records cannot be read: upgrade this node")]
-    Records {
-        /// The log.
-        log: String,
-        /// Offset of the entry.
-        offset: u64,
-    },
+    Records { log: String, offset: u64 },
     /// A newer hub wrote an entry.
     #[error("a newer hub wrote the entry at offset {offset} of {log}: upgrade this node")]
-    Newer {
-        /// The log.
-        log: String,
-        /// Offset of the entry.
-        offset: u64,
-    },
+    Newer { log: String, offset: u64 },
     /// The brokers do not deliver their entries.
     #[error(
         "{log} ends at offset {end}, but no entries arrived from offset {offset} on: are the brokers reachable?"
     )]
     Silent {
-        /// The log.
         log: String,
         /// Offset of the next entry.
         offset: u64,
-        /// End of the log.
         end: u64,
     },
     /// The leader met an entry or error after which it must not continue.
     #[error("{log}: {stop}")]
     Stopped {
-        /// The log.
         log: String,
         /// The entry or error.
         stop: Stop,
@@ -209,7 +180,6 @@ pub enum ReplicationError {
     /// The log's client reported a permanent failure.
     #[error("{log}: {reason}")]
     Client {
-        /// The log.
         log: String,
         /// Description of the failure.
         reason: String,

@@ -14,7 +14,6 @@ pub enum Event {
     Acknowledged {
         /// The tag in [`Append::tag`].
         tag: u64,
-        /// Offset of the entry.
         offset: u64,
     },
     /// The outcome of an attempt is unknown: the entry may be in the log, now or later, or not.
@@ -24,7 +23,6 @@ pub enum Event {
     },
     /// The next entry of the log, in order.
     Entry {
-        /// Offset of the entry.
         offset: u64,
         /// The complete entry.
         bytes: Arc<[u8]>,

@@ -9,11 +9,8 @@ use upesi_cluster::{Claim, ClusterId, NodeId, Patience};
 /// A node's settings in its cluster.
 #[derive(Clone, Debug)]
 pub struct NodeSettings {
-    /// The cluster.
     pub cluster: ClusterId,
-    /// This node.
     pub node: NodeId,
-    /// Contents of its claims.
     pub claim: Claim,
     /// Conditions for its claims.
     pub patience: Patience,

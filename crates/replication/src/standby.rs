@@ -156,7 +156,7 @@ impl LostEnd {
 struct Moment {
     /// By the monotonic clock.
     now: Duration,
-    /// By the wall clock, since 1970.
+    /// Time by the wall clock since 1970, in nanoseconds.
     wall_ns: i64,
 }
 

@@ -325,7 +325,7 @@ fn outbound_files(checked: &Checked<'_>) -> Option<Mistake> {
 
 // Requirements of the production profile.
 
-/// What a requirement of the production profile needs. `security.relaxed` can waive it.
+/// A requirement of the production profile, and its check. `security.relaxed` can waive it.
 struct Check {
     rule: ProductionRule,
     /// The required setting and value.

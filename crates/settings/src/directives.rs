@@ -50,10 +50,8 @@ pub enum DirectivesError {
         "{0:?} is not a level: write off, error, warn, info, debug or trace, or directives such as info,upesi_delivery=debug"
     )]
     Malformed(String),
-    /// A directive names an unknown target.
     #[error("{target:?} is not a target; {}", known_targets(.meant))]
     UnknownTarget {
-        /// The target.
         target: String,
         /// A known target with a similar name.
         meant: Option<&'static str>,
@@ -88,7 +86,6 @@ impl Directives {
         &self.text
     }
 
-    /// The filter.
     pub fn filter(&self) -> Targets {
         self.filter.clone()
     }

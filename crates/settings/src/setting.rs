@@ -44,7 +44,6 @@ impl Setting {
 /// A section of the TOML file.
 #[derive(Debug)]
 pub struct Section {
-    /// Name of the section.
     pub name: &'static str,
     /// Meaning of the section, line by line.
     pub help: &'static [&'static str],
@@ -78,7 +77,7 @@ impl Section {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Field {
     pub name: &'static str,
-    /// In the form of an environment variable's value.
+    /// The default, in the form of an environment variable's value.
     pub default: &'static str,
     pub is_expert: bool,
     pub help: &'static [&'static str],

@@ -270,7 +270,6 @@ fn raw(value: &Spanned<DeValue<'_>>) -> Raw {
     }
 }
 
-/// The items of an array of strings.
 fn texts(items: &DeArray<'_>) -> Option<Vec<String>> {
     items.iter().map(|item| item.get_ref().as_str().map(str::to_owned)).collect()
 }

@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn exceptions_are_by_participant_however_its_name_is_written() {
+    fn exceptions_apply_to_names_in_any_case() {
         let read = modes("enforce", &[("greenbank", "warn"), ("BlueBank", "off")]);
         let found = ["GREENBANK", "bluebank", "redbank"].map(|name| read.of(name));
         assert_eq!(found, [SignatureMode::Warn, SignatureMode::Off, SignatureMode::Enforce]);

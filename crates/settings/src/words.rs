@@ -361,7 +361,6 @@ pub struct QuoteRulesFile;
 pub struct QuoteRules {
     /// The file.
     pub path: PathBuf,
-    /// The rules.
     pub rules: Rules,
 }
 

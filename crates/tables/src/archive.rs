@@ -174,7 +174,6 @@ pub struct Division {
 pub struct ArchiveStats {
     /// Number of stored transfers; transfers that were applied twice and not yet merged make it too high.
     pub transfers_estimate: u64,
-    /// Bytes on disk.
     pub disk_bytes: u64,
     /// Tables that are not yet merged into the sorted levels. A growing number means that housekeeping is too slow for
     /// the writes.

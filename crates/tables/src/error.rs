@@ -89,13 +89,10 @@ pub enum TablesError {
         "a {what} of {bytes} bytes exceeds the {part}'s limit of {bytes_max}; nothing of the batch was stored"
     )]
     TooLarge {
-        /// The part that rejects it.
         part: Part,
         /// `key`, `value` or `update`.
         what: &'static str,
-        /// Its size.
         bytes: usize,
-        /// The limit.
         bytes_max: usize,
     },
     /// A value is stored completely, but its owner cannot read it.
@@ -107,9 +104,7 @@ pub enum TablesError {
     /// The files do not contain the data that was written to them.
     #[error("the {part} in {path} is damaged ({detail}); {}", .part.remedy())]
     Damaged {
-        /// The damaged part.
         part: Part,
-        /// Its directory.
         path: PathBuf,
         /// Description of the damage.
         detail: String,
@@ -119,40 +114,21 @@ pub enum TablesError {
         "the {part} in {path} has a format this version cannot read ({detail}); {}", .part.remedy_of_format()
     )]
     Format {
-        /// The part with this format.
         part: Part,
-        /// Its directory.
         path: PathBuf,
         /// Description of the format.
         detail: String,
     },
     /// Another process has it open.
     #[error("the {part} in {path} is in use by another process; stop that one first")]
-    InUse {
-        /// The part in use.
-        part: Part,
-        /// Its directory.
-        path: PathBuf,
-    },
+    InUse { part: Part, path: PathBuf },
     /// The operating system reported an error of a read or a write. After a failed write, nothing more is written until
     /// the next opening.
     #[error("the {part} in {path} cannot be read or written: {source}; check permissions and free space")]
-    Io {
-        /// The part that failed.
-        part: Part,
-        /// Its directory.
-        path: PathBuf,
-        /// Error of the system.
-        source: Arc<std::io::Error>,
-    },
+    Io { part: Part, path: PathBuf, source: Arc<std::io::Error> },
     /// An earlier write failed. It is unknown until the next opening which part of it is on disk.
     #[error("the {part} in {path} refuses writes after an earlier failure; restart the hub to reopen it")]
-    Poisoned {
-        /// The part that failed.
-        part: Part,
-        /// Its directory.
-        path: PathBuf,
-    },
+    Poisoned { part: Part, path: PathBuf },
 }
 
 impl TablesError {

@@ -41,7 +41,7 @@ fn server(directory: &Path, kind: KeyKind) -> ServerTls {
     ServerTls::load(ServerFiles { identity, clients: Some(clients) }).expect("sound files")
 }
 
-/// What the authority has issued.
+/// A certificate that the authority has issued.
 fn issued(directory: &Path) -> Shown {
     let file = |ending: &str| fs::read(directory.join(format!("caller.{ending}"))).expect("a file");
     let certificate = CertificateDer::from_pem_slice(&file("pem")).expect("a certificate");
@@ -118,7 +118,7 @@ fn main() {
         let directory = TempDir::new().expect("a directory");
         let tls = server(directory.path(), kind);
         for (what, shown) in [
-            ("a caller that is let in", issued(directory.path())),
+            ("a valid chain", issued(directory.path())),
             ("a forged chain of one intermediate", forged(&["Scheme"])),
             ("a forged chain of four intermediates", forged(&["1", "Scheme", "2", "3"])),
             ("a forged chain of ten of one name", forged(&["Scheme"; 10])),
@@ -127,7 +127,7 @@ fn main() {
             let mut taken: Vec<_> = (0..ROUNDS).map(|_| shake(&tls, &client)).collect();
             taken.sort_unstable();
             let ((median, is_let_in), (longest, _)) = (taken[ROUNDS / 2], taken[ROUNDS * 99 / 100]);
-            println!("{kind:?}: {what} (let in: {is_let_in}): median {median:.0?}, p99 {longest:.0?}");
+            println!("{kind:?}: {what} (accepted: {is_let_in}): median {median:.0?}, p99 {longest:.0?}");
         }
     }
 }

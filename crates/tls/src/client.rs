@@ -219,7 +219,7 @@ impl ClientTls {
         })
     }
 
-    /// Everything in effect that expires, each once.
+    /// All certificates, authorities and lists in effect that expire, each once.
     pub fn stock(&self) -> Vec<Stock> {
         let mut all: Vec<Stock> = Vec::new();
         self.read(|everything| {

@@ -34,28 +34,16 @@ pub const CRL_GRACE_S: i64 = 24 * 3600;
 pub enum TlsError {
     /// A file that is missing or unreadable.
     #[error("{file}: {source}")]
-    Read {
-        /// The file.
-        file: PathBuf,
-        /// Error of the system.
-        source: std::io::Error,
-    },
+    Read { file: PathBuf, source: std::io::Error },
     /// A file that is larger than any valid one.
     #[error("{file} is larger than {FILE_BYTES_MAX} bytes")]
-    TooLarge {
-        /// The file.
-        file: PathBuf,
-    },
+    TooLarge { file: PathBuf },
     /// Other users may read a private key.
     #[error("{file} contains a private key that every user of this machine can read; run: chmod 600 {file}")]
-    KeyIsPublic {
-        /// The file.
-        file: PathBuf,
-    },
+    KeyIsPublic { file: PathBuf },
     /// The content of the file is invalid.
     #[error("{file} {problem}")]
     Content {
-        /// The file.
         file: PathBuf,
         /// Description of the fault.
         problem: String,
@@ -122,7 +110,6 @@ impl Kind {
 /// Something in effect that expires.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stock {
-    /// Its purpose.
     pub kind: Kind,
     /// Subject of a certificate, issuer of a list.
     pub name: String,

@@ -52,7 +52,6 @@ struct Sources {
 struct InForce {
     digest: [u8; 32],
     own: Arc<Named>,
-    /// The library's verifier of clients.
     library: Option<Arc<dyn ClientCertVerifier>>,
     /// Trusted authorities of clients.
     anchors: Arc<[Anchor]>,
@@ -158,7 +157,7 @@ impl ServerTls {
         authorities(&self.in_force().anchors)
     }
 
-    /// Everything in effect that expires.
+    /// All certificates, authorities and lists in effect that expire.
     pub fn stock(&self) -> Vec<Stock> {
         self.in_force().stock.clone()
     }
@@ -246,12 +245,13 @@ fn assemble(
     Ok((Arc::new(config), verifier))
 }
 
-/// Shows a certificate only to clients that name one of its hosts, or an address. A client with another name wants
-/// another server.
+/// Sends a certificate only to clients that name one of its hosts, or an address. A client that names another host
+/// wants another server.
 #[derive(Debug)]
 struct Named {
     certified: Arc<CertifiedKey>,
-    /// In lower case. A certificate without names may be for addresses only, and is shown to all clients.
+    /// DNS names of the certificate, in lower case. A certificate without names may be for addresses only, so all
+    /// clients receive it.
     names: Vec<String>,
 }
 

@@ -19,16 +19,13 @@ pub struct Amount(i64);
 /// An amount in a currency.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Money {
-    /// The quantity of money.
     pub amount: Amount,
-    /// The currency of the quantity.
     pub currency: Currency,
 }
 
 /// An amount of a message that does not fit [`Amount`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnfitAmount {
-    /// The reason.
     pub error: AmountError,
     /// The amount as it was written.
     pub text: Box<str>,
@@ -37,7 +34,7 @@ pub struct UnfitAmount {
 /// The reason why a decimal text is not an [`Amount`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AmountError {
-    /// Not a decimal number in the form of FSPIOP API v1.1 §7.1.5: no sign, no leading or trailing zeros.
+    /// The text is not a decimal number in the form of FSPIOP API v1.1 §7.1.5: no sign, no leading or trailing zeros.
     Syntax,
     /// More than four decimal places.
     Scale,
@@ -61,7 +58,6 @@ impl fmt::Display for AmountError {
 impl core::error::Error for AmountError {}
 
 impl Amount {
-    /// Zero.
     pub const ZERO: Self = Self(0);
     /// The largest amount, 99 999 999 999 999.9999.
     pub const MAX: Self = Self(999_999_999_999_999_999);

@@ -316,7 +316,7 @@ fn backup_of_a_small_hub_is_small_and_shows_progress() {
     for (arguments, steps) in [
         (
             format!("backup --data {data} --to {}", at("third")),
-            vec!["taking a view of the data directory", "copying files"],
+            vec!["collecting the files of the data directory", "copying files"],
         ),
         (
             format!("restore --from {backup} --data {restored}"),

@@ -152,7 +152,7 @@ fn judge(world: &World, load: &mut Load, keeping: Option<&Keeping>) -> serde_jso
 /// The first start creates the files. Wherever it is stopped, the next start completes it.
 #[test]
 fn first_start_may_be_killed_anywhere() {
-    // Only the last start is awaited this long.
+    // The test waits this long only for the last start.
     let quiet = Timespec { tv_sec: 3, tv_nsec: 0 };
     for count in 1.. {
         let directory = TempDir::new().unwrap();

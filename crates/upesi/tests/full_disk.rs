@@ -172,7 +172,7 @@ fn changes_are_refused(world: &World, [iam, operations, security]: [&str; 3]) {
         (operations, "POST /participants/Hub/accounts", r#"{"currency":"KES","type":"HUB_RECONCILIATION"}"#),
         (iam, "POST /operators", r#"{"name":"late","roles":["viewer"]}"#),
         (iam, "POST /operators/maker/tokens", "{}"),
-        // Effects outside the ledger.
+        // These actions have effects outside the ledger.
         (security, "PUT /log-level", r#"{"level":"trace"}"#),
         (
             operations,
@@ -302,7 +302,7 @@ fn released_reserve_recovers_a_full_disk() {
     stopped(hub);
     disk.fill();
 
-    // The procedure of the runbook.
+    // These are the steps of the runbook.
     let other_volume = tempfile::tempdir().unwrap();
     let to = other_volume.path().join("journal");
     let wanted = trim(&disk, &["--release-reserve", "--dry-run"]);

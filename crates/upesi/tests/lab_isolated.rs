@@ -129,7 +129,7 @@ fn streams_are_generated_and_their_effects_recorded() {
         ],
     );
     assert_eq!((&result["completed"], &result["parameters"]["dfsps"]), (&80.into(), &3.into()));
-    // Both are parts of one process. Memory and context switches are known only for the whole process.
+    // The hub and the lab are parts of one process. Memory and context switches are known only for the whole process.
     let [hub, lab] = &result["processes"].as_array().unwrap()[..] else { panic!("{result}") };
     assert!(hub["rss_mb"].as_f64() > Some(1.0) && lab.get("rss_mb").is_none(), "{hub} {lab}");
     for process in [hub, lab] {

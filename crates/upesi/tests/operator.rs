@@ -224,16 +224,16 @@ impl Scheme {
 }
 
 #[test]
-fn operators_day_on_a_secured_hub() {
+fn operator_commands_work_on_a_secured_hub() {
     let scheme = Scheme::open();
     contexts_are_saved_and_chosen(&scheme);
-    faults_are_named_at_once(&scheme);
-    payments_are_found_and_told(&scheme);
+    connection_faults_are_reported_with_a_remedy(&scheme);
+    payments_are_found_and_described(&scheme);
     dfsps_are_listed_and_changed(&scheme);
     money_is_moved(&scheme);
-    the_slowest_dfsp_is_seen(&scheme);
+    slowest_dfsp_is_shown(&scheme);
     undelivered_callbacks_are_sent_again(&scheme);
-    the_process_is_looked_at(&scheme);
+    process_is_inspected(&scheme);
     times_are_local(&scheme);
     certificates_and_keys_are_looked_at_and_made(&scheme);
     bindings_blocks_and_keys_are_changed(&scheme);
@@ -294,11 +294,11 @@ fn contexts_are_saved_and_chosen(scheme: &Scheme) {
     assert_eq!(scheme.shown(&["context", "use", "trial"]), "");
     assert_eq!(scheme.shown_json(&["context", "show", "trial"])["context"]["admin"], url);
     fs::set_permissions(&file, fs::Permissions::from_mode(0o666)).unwrap();
-    assert!(scheme.refused(&["dfsp", "list"], 64).contains("other users can write it"));
+    assert!(scheme.refused(&["dfsp", "list"], 64).contains("other users can change this file"));
     fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
 }
 
-fn faults_are_named_at_once(scheme: &Scheme) {
+fn connection_faults_are_reported_with_a_remedy(scheme: &Scheme) {
     let [fspiop, admin] = scheme.ports.each_ref().map(|port| format!("https://{port}"));
     let anchors = scheme.file("trial/ca.pem");
     let of = |name: &str| [scheme.file(&format!("{name}.pem")), scheme.file(&format!("{name}.key"))];
@@ -325,7 +325,7 @@ fn faults_are_named_at_once(scheme: &Scheme) {
     }
 }
 
-fn payments_are_found_and_told(scheme: &Scheme) {
+fn payments_are_found_and_described(scheme: &Scheme) {
     let found = scheme.shown(&["transfer", "find", "--dfsp", "greenbank"]);
     let amounts = |text: &str| {
         let rows = text.lines().skip(1).map(|line| line.split_whitespace().nth(5).unwrap().to_owned());
@@ -373,7 +373,7 @@ fn payments_are_found_and_told(scheme: &Scheme) {
 }
 
 /// Response times are counted since the last start, and only bluewallet has received requests.
-fn the_slowest_dfsp_is_seen(scheme: &Scheme) {
+fn slowest_dfsp_is_shown(scheme: &Scheme) {
     assert!(scheme.pay("0.5").contains("COMMITTED"));
     let lanes = scheme.shown(&["lane", "--sort", "-p99"]);
     let rows: Vec<Vec<_>> = lanes.lines().map(|line| line.split_whitespace().collect()).collect();
@@ -412,7 +412,7 @@ fn dfsps_are_listed_and_changed(scheme: &Scheme) {
     assert!(scheme.refused(&["dfsp", "suspend", "bluewallet"], 64).contains("--reason"));
     let trail = scheme.shown(&["admin", "trail", "--object", "bluewallet", "--from", "1h"]);
     let rows: Vec<_> = trail.lines().skip(1).collect();
-    // Newest first, with operator and reason.
+    // The entries are ordered from the newest on, with operator and reason.
     assert!(rows[0].contains("participant.enable") && rows[1].contains("participant.disable"), "{trail}");
     assert!(rows[1].contains(" ops ") && rows[1].ends_with("ticket 7, as agreed"), "{trail}");
 
@@ -448,7 +448,7 @@ fn money_is_moved(scheme: &Scheme) {
     let set = scheme.shown(&[&["cap", "set", "greenbank", "KES", "120"][..], &reason].concat());
     assert!(set.starts_with("the net debit cap of greenbank is 120 KES"), "{set}");
     assert_eq!(row(&scheme.shown(&["cap", "list"]), "greenbank")[2], "120");
-    // 112.75 of 120.
+    // The position is 112.75 and the cap is 120.
     let near = scheme.shown(&["position", "--above", "90"]);
     assert!(near.lines().count() == 2 && row(&near, "greenbank").contains(&"93.95".to_owned()), "{near}");
     assert_eq!(scheme.shown_json(&["position", "--above", "94"]), Value::Array(Vec::new()));
@@ -503,7 +503,7 @@ fn undelivered_callbacks_are_sent_again(scheme: &Scheme) {
     });
 }
 
-fn the_process_is_looked_at(scheme: &Scheme) {
+fn process_is_inspected(scheme: &Scheme) {
     assert!(scheme.shown(&["hub", "health"]).starts_with("OK, version "));
     assert!(scheme.shown(&["hub", "clock"]).contains("the machine's clock is 0 ms from it"));
     assert_eq!(scheme.shown(&["hub", "log-level", "warn"]), "warn\n");
@@ -807,7 +807,7 @@ fn two_operators_settle_a_day_by_four_approvals() {
     let (head, _) = file.split_once("\n[[dfsp]]").unwrap();
     let new = "\n[[dfsp]]\nname = \"yellowbank\"\ncertificate_files = [\"yellowbank.pem\"]\n";
     fs::write(scheme.file("trial/new.toml"), format!("{head}{new}")).unwrap();
-    // With cap, funds, endpoints and certificate.
+    // The new DFSP has a cap, funds, endpoints and a certificate.
     assert_eq!(by_two(&scheme, &["scheme", "apply", "trial/new.toml"]), one);
     assert_eq!(count(), 5);
     keys_are_replaced_by_two(&scheme);

@@ -138,12 +138,12 @@ impl Sums {
     }
 }
 
-/// Where transfers are retained, and how long.
+/// The place where transfers are retained, and for how long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    /// In journal and archive, forever.
+    /// Journal and archive retain all transfers permanently.
     Whole,
-    /// Only in the archive, when the journal has removed them.
+    /// Only the archive retains transfers, once the journal has removed them.
     ArchiveAlone,
     /// For some days.
     Leaving,

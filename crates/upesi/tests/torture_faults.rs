@@ -148,7 +148,7 @@ fn first_disk_error_ends_the_hub_and_loses_nothing() {
 #[test]
 fn false_success_of_a_sync_is_detected() {
     let Some(mut scene) = Scene::new(17) else { return };
-    // Nothing reads the journal meanwhile and could detect the loss.
+    // Without snapshots, nothing reads the journal in the meantime, so nothing else can detect the loss.
     scene.world.settings = vec!["data.snapshot_every_records=1000000"];
     let hub = scene.start(journal("fdatasync", 1, UNNOTICED).losing());
     scene.shim.arm();

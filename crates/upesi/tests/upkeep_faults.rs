@@ -257,7 +257,7 @@ const BACKUP_FAULTS: &[(Fault, Exit)] = &[
     (at("rename", "/copy/backup.json", INPUT_OUTPUT), Exit::CannotCreate),
     (at("rename", "/copy/backup.json", NO_SPACE), Exit::CannotCreate),
     (at("write", "/copy/backup.json", NO_SPACE), Exit::CannotCreate),
-    // The second view of the source, which the command attempts for a second.
+    // The command collects the files of the source a second time, and repeats this for a second.
     (at("rename", "/backup.staging/journal/", NO_SPACE), Exit::InputOutput),
 ];
 
@@ -279,7 +279,7 @@ fn failed_backup_is_unusable_and_the_next_one_complete() {
         assert!(ended.met > 0, "{what}: no call met it");
         assert_eq!(ended.code, Some(i32::from(exit.code())), "{what}: {}", ended.said);
         if is_repeated && copy.join("backup.json").exists() {
-            // It failed before anything was changed.
+            // The backup failed before anything was changed.
             bring_back(&copy, &place.join("former")).unwrap();
         } else {
             expect_no_backup(&copy, &what);

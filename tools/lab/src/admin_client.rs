@@ -132,7 +132,6 @@ impl AdminClient {
         Ok(rows.into_iter().map(|row| row.currency).collect())
     }
 
-    /// The settlement models.
     pub(crate) async fn models(&self) -> Result<Vec<Model>, AdminError> {
         self.0.get("/settlementModels").await
     }

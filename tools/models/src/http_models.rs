@@ -93,7 +93,7 @@ mod supervision_model {
             let connection = supervisor.watch(1, None, None);
             let of_operator = Arc::clone(&supervisor);
             let operator = loom::thread::spawn(move || of_operator.finish_all());
-            // Ends only if the order comes: Loom reports a thread that is never woken.
+            // This wait ends only if the order arrives, because Loom reports a thread that is never woken.
             assert_eq!(wait_for_order(&connection.0), Order::Finish);
             operator.join().unwrap();
             drop(connection);

@@ -68,7 +68,7 @@ mod holders {
         }
     }
 
-    // Like the product's `Drop`.
+    // This corresponds to the product's `Drop`.
     impl Drop for Seat {
         fn drop(&mut self) {}
     }

@@ -27,7 +27,6 @@ pub struct Sums {
     pub failed: usize,
     /// The programs that did not succeed.
     pub programs_failed: Vec<String>,
-    /// All tests that ended.
     pub tests: Vec<Test>,
 }
 

@@ -70,7 +70,6 @@ pub const SLOW: [(&str, &str); 14] = [
 ];
 
 impl Profile {
-    /// The profile with a name.
     pub fn named(name: &str) -> Option<Self> {
         PROFILES.into_iter().find(|profile| profile.name == name)
     }

@@ -17,7 +17,6 @@ const TICK: Duration = Duration::from_millis(50);
 /// A program with tests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Program {
-    /// The file.
     pub path: PathBuf,
     /// The folder of its crate. Its tests run there.
     pub folder: PathBuf,

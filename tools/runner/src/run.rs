@@ -28,14 +28,12 @@ const EVENT: &str = "{ \"type\": ";
 pub struct Test {
     /// Its path in the program.
     pub name: String,
-    /// Its duration.
     pub took: Duration,
 }
 
 /// The results of a program.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
-    /// The tests that passed.
     pub passed: Vec<Test>,
     /// The tests that failed, each with its output.
     pub failed: Vec<(Test, String)>,
@@ -45,7 +43,6 @@ pub struct Outcome {
     pub stacks: Option<String>,
     /// Whether the program ended by itself and reported success.
     pub is_success: bool,
-    /// Its duration.
     pub took: Duration,
     /// CPU time of its processes, without processes that outlived it; `None` on systems without `/proc`.
     pub cpu: Option<Duration>,

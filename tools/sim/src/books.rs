@@ -68,7 +68,7 @@ pub enum IncomingEvent {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Delivery {
     First,
-    /// It repeated a known outcome. This is allowed, since delivery is at least once.
+    /// The message repeated a known outcome. This is allowed, since delivery is at least once.
     Repeated,
     /// The message contradicts a final outcome: a violation.
     Contradiction,

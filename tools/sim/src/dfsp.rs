@@ -20,7 +20,6 @@ const OWN_PARTIES_MAX: usize = 10_000;
 
 #[derive(Debug)]
 pub(crate) struct Dfsp {
-    /// Its index among all DFSPs.
     pub index: usize,
     pub name: FspId,
     pub name_value: HeaderValue,
@@ -37,7 +36,6 @@ pub(crate) struct Dfsp {
 /// The books of a DFSP in one currency, as decimal texts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct PositionReport {
-    /// The currency.
     pub currency: String,
     /// Minimum of the hub's position; positive means that the DFSP owes.
     pub low: String,
@@ -54,13 +52,9 @@ pub struct PositionReport {
 /// A DFSP's report about itself.
 #[derive(Clone, Debug, Serialize)]
 pub struct DfspReport {
-    /// Its name.
     pub name: String,
-    /// Its current settings.
     pub settings: DfspSettings,
-    /// The DFSP's counters.
     pub counters: Counters,
-    /// The DFSP's books.
     pub positions: Vec<PositionReport>,
 }
 

@@ -172,7 +172,7 @@ impl Collector for Counted {
 
 /// Key for the sending time of an exchange's request, in milliseconds since 1970.
 const END_TO_END_START: &str = "tx_end2end_start_ts";
-/// Key for the sending time of its answer, in milliseconds since 1970.
+/// Key for the sending time of the answer to an exchange's request, in milliseconds since 1970.
 const CALLBACK_START: &str = "tx_callback_start_ts";
 
 /// Maximum number of members in a list (W3C Trace Context §3.3.1.1).

@@ -32,7 +32,6 @@ pub(crate) struct Draw<'shared> {
     pub dfsp: &'shared Dfsp,
     pub settings: DfspSettings,
     pub seed: u64,
-    /// The key of the draws.
     pub key: u64,
 }
 

@@ -207,7 +207,6 @@ impl Simulator {
         Ok(dfsp.map(|dfsp| dfsp.set_settings(settings)).is_some())
     }
 
-    /// The reports of all DFSPs.
     pub fn reports(&self) -> Vec<DfspReport> {
         self.shared.dfsps.iter().map(Dfsp::report).collect()
     }

@@ -228,7 +228,7 @@ mod tests {
         let urls = ServiceUrls {
             lookups: "http://als:4002".to_owned(),
             quotes: "http://quoting:3002/base/".to_owned(),
-            // The same address with another path has the same connections.
+            // Services at the same address share connections, whatever their paths are.
             transfers: "http://ALS:4002/ml".to_owned(),
             others: "http://else".to_owned(),
         };

@@ -67,7 +67,7 @@ fn sum(outcomes: &[Outcome], count: impl Fn(&Counts) -> u64) -> u64 {
 }
 
 #[test]
-fn whatever_goes_wrong_nothing_is_lost_and_everything_finishes() {
+fn worlds_with_faults_lose_nothing_and_finish() {
     let only = number("UPESI_WORLD_SEED").map(|seed| seed..seed + 1);
     let seeds = only.clone().unwrap_or(0..number("UPESI_WORLD_SEEDS").unwrap_or(SEEDS));
     let outcomes = run_all(seeds, &Plan::default());
@@ -239,7 +239,7 @@ fn safety_is_checked_after_faults_that_the_hub_survives() {
 }
 
 #[test]
-fn no_rot_is_believed() {
+fn rotten_disks_are_detected() {
     let outcomes = run_all(0..ROTTEN_SEEDS, &Plan::rotten());
     assert_sound(&outcomes);
     let kinds: [Kind; 9] = [
@@ -260,7 +260,7 @@ fn no_rot_is_believed() {
 
 /// Worlds of two or three nodes.
 #[test]
-fn whichever_node_leads_nothing_is_lost_and_everything_finishes() {
+fn worlds_of_several_nodes_lose_nothing_and_finish() {
     let only = number("UPESI_NODES_SEED").map(|seed| seed..seed + 1);
     let seeds = only.clone().unwrap_or(0..number("UPESI_NODES_SEEDS").unwrap_or(NODES_SEEDS));
     let outcomes = run_all(seeds, &Plan::of_nodes());
@@ -278,7 +278,7 @@ fn whichever_node_leads_nothing_is_lost_and_everything_finishes() {
 fn quiet_world_delivers_everything_once() {
     let outcomes = run_all(0..20, &Plan { faults: Faults::NONE, ..Plan::default() });
     assert_sound(&outcomes);
-    // Every counter of faults counts only faults.
+    // Without faults, every counter of faults is zero.
     for (what, _, count) in FAULTS {
         assert_eq!(sum(&outcomes, *count), 0, "{what} in quiet worlds");
     }
@@ -290,7 +290,7 @@ fn quiet_world_delivers_everything_once() {
 }
 
 #[test]
-fn the_seed_decides_everything() {
+fn seed_determines_the_course_of_a_world() {
     let outcomes = assert_repeatable(0..12, &Plan::default());
     assert_ne!(outcomes[0].log_hash, outcomes[1].log_hash);
 }
@@ -356,7 +356,7 @@ fn findings_of(bug: Bug) -> &'static [&'static str] {
         Bug::ForgetsFinished => &["I3", "I2"],
         Bug::PaysTwice => &["no DFSP sent that prepare"],
         Bug::DropsCallback | Bug::BelievesEveryAnswer => &["no DFSP has accepted it"],
-        Bug::AltersBodies => &["with bytes that it never sent"],
+        Bug::AltersBodies => &["with bytes that this DFSP never sent"],
         Bug::BelievesStrangers => &["its payee never fulfilled it"],
         Bug::IgnoresCaps => &["the cap of"],
         Bug::NeverExpires | Bug::ForgetsOutbox => &["liveness"],
@@ -414,7 +414,7 @@ fn id_used_again_after_its_removal_has_its_new_amount() {
 }
 
 #[test]
-fn fixed_mistakes_stay_fixed() {
+fn seeds_of_fixed_mistakes_have_no_findings() {
     let plan = Plan {
         faults: Faults {
             ambushes: false,

@@ -8,7 +8,6 @@ use std::sync::atomic::{AtomicU32, Ordering};
 /// A broker in its own directory. It ends with this value.
 pub struct Broker {
     data: PathBuf,
-    /// The addresses of the broker.
     pub addresses: String,
 }
 

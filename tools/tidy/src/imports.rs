@@ -31,7 +31,6 @@ pub type ModulePath = Vec<String>;
 /// The order of modules beside each other.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Order {
-    /// The README that declares it.
     pub readme: PathBuf,
     /// The module that contains them.
     pub parent: ModulePath,

@@ -127,7 +127,6 @@ const NOT_COUNTED: &[&str] = &[
 pub struct Hit {
     /// The index of the construction in [`CONSTRUCTIONS`].
     pub construction: usize,
-    /// The file.
     pub path: PathBuf,
     /// The number of the line, from 1.
     pub line: usize,

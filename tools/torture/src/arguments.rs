@@ -376,7 +376,7 @@ mod tests {
             let evidence = go(report.path(), count, None);
             assert_eq!((evidence.count, evidence.seeds), (3 * seeds, vec![[0, seeds]]), "{count:?}");
         }
-        // Then as many as the time allows.
+        // With a time limit, as many seeds run as the time allows.
         let evidence = go(report.path(), None, Some(Duration::from_millis(1_100)));
         assert!(evidence.count > 66 && evidence.seeds.len() == 1, "{:?}", evidence.seeds);
     }

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-#[expect(clippy::print_stderr, reason = "a panic is a broken promise: one line says which")]
+#[expect(clippy::print_stderr, reason = "a panic is a violation; its message is one line")]
 fn main() -> ExitCode {
     std::panic::set_hook(Box::new(|panic| eprintln!("{panic}")));
     arguments::Arguments::parse().run()

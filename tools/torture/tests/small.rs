@@ -160,7 +160,7 @@ fn judge_tables(tables: Tables) {
 }
 
 #[test]
-fn a_few_worlds() {
+fn few_worlds_have_no_violation() {
     let outcome = reach("world-seeds", 4, 2);
     assert_met(
         &outcome,
@@ -177,7 +177,7 @@ fn a_few_worlds() {
 }
 
 #[test]
-fn a_few_worlds_of_nodes() {
+fn few_worlds_of_nodes_have_no_violation() {
     let outcome = reach("node-seeds", 4, 2);
     assert_met(
         &outcome,

@@ -406,7 +406,6 @@ async fn vouched(
     Ok(Ok(Caller { participant, cannot_approve, ..caller }))
 }
 
-/// The kind of a request's credential.
 fn kind(options: &AccessOptions, head: &Parts) -> CredentialKind {
     let value = head.headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
     let Some(text) = value.and_then(bearer) else { return CredentialKind::Unknown };

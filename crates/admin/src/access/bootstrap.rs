@@ -22,12 +22,7 @@ pub enum BootstrapError {
     Random,
     /// The file cannot be written.
     #[error("{}: {source}", .file.display())]
-    Write {
-        /// The file.
-        file: PathBuf,
-        /// Error of the system.
-        source: io::Error,
-    },
+    Write { file: PathBuf, source: io::Error },
 }
 
 /// Creates a token for the hub of a data directory and replaces an earlier one. The returned token is stored nowhere

@@ -48,12 +48,7 @@ pub enum BreakGlassError {
     Random,
     /// The file cannot be read or written.
     #[error("{}: {source}", .file.display())]
-    File {
-        /// The file.
-        file: PathBuf,
-        /// Error of the system.
-        source: io::Error,
-    },
+    File { file: PathBuf, source: io::Error },
     /// The code is wrong or was already used, or no code exists.
     #[error("this code is not valid: it was used, or another code has been sealed")]
     Code,

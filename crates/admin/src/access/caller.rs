@@ -19,7 +19,6 @@ use crate::error_name::ErrorName;
 pub(crate) enum Rights {
     /// All permissions: the port has no authentication.
     All,
-    /// The permissions of the roles.
     Roles(Roles),
     /// The permissions of the break-glass token.
     Emergency,
@@ -79,7 +78,6 @@ impl Caller {
         }
     }
 
-    /// Whether it has a permission.
     pub(crate) fn may(&self, permission: Permission) -> bool {
         match self.rights {
             Rights::All => true,

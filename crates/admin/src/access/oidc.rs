@@ -17,7 +17,6 @@ pub struct IssuerConfig {
     pub label: &'static str,
     /// The provider, and the audience of its tokens.
     pub provider: ProviderConfig,
-    /// The claim with the operator's name.
     pub name_claim: String,
     /// The claim that lists groups; dots name a claim inside another.
     pub groups_claim: String,
@@ -81,7 +80,9 @@ pub(crate) enum Fault {
     Name,
     #[error("its groups map to the roles {0} and {1}, which cannot be combined")]
     Roles(&'static str, &'static str),
-    #[error("its groups map to roles of DFSPs for the scheme's users, or to other roles for a DFSP's users")]
+    #[error(
+        "its groups map to roles of DFSPs, but this provider is for the scheme's operators, or the reverse"
+    )]
     Scope,
     #[error("the token does not name a DFSP")]
     Participant,

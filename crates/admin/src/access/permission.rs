@@ -226,7 +226,6 @@ const fn reads(role: Role) -> bool {
     !matches!(role, Role::Monitor | Role::IamAdmin | Role::DfspUser | Role::DfspMachine)
 }
 
-/// Whether one of the roles has a permission.
 pub(crate) fn roles_allow(roles: Roles, permission: Permission) -> bool {
     roles.iter().any(|role| own(role).contains(&permission) || reads(role) && READS.contains(&permission))
 }

@@ -17,7 +17,6 @@ const OPERATORS_MAX: usize = 1_024;
 pub(super) enum Budgeted<'a> {
     /// An authenticated operator.
     Operator(&'a str),
-    /// An unauthenticated client.
     Unauthenticated,
 }
 
@@ -123,7 +122,7 @@ mod tests {
             let kept = (0..100).filter(|_| keep(start).is_some()).count();
             assert_eq!(kept, REFUSALS_BURST as usize);
             assert_eq!(keep(start + REFUSALS_INTERVAL / 2), None);
-            // 70 of the burst, and the following one.
+            // The count contains the 70 attempts of the burst that were not recorded, and the attempt after them.
             assert_eq!(keep(start + REFUSALS_INTERVAL), Some(71));
             assert_eq!(keep(start + REFUSALS_INTERVAL), None);
             assert_eq!(keep(start + 1_000 * REFUSALS_INTERVAL), Some(1));

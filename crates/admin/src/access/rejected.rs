@@ -2,10 +2,9 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Kind of a rejected credential.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CredentialKind {
-    /// A token in the hub's own form: of an operator, of bootstrap or of break-glass.
+    /// A token that the hub issued: an operator's, the bootstrap token or the break-glass token.
     Token,
     /// A token of a session.
     Session,

@@ -31,12 +31,7 @@ const SPKI_PREFIX: [u8; 12] = [0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0
 pub enum AuditKeyError {
     /// The file cannot be read.
     #[error("{path}: {source}")]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// Error of the system.
-        source: std::io::Error,
-    },
+    Read { path: PathBuf, source: std::io::Error },
     /// Other users may read the private key.
     #[error("{0} contains a private key that every user of this machine can read; run: chmod 600 {0}")]
     IsPublic(PathBuf),

@@ -67,7 +67,6 @@ impl AuditEntryView {
 pub struct ExportedEntry {
     /// The record of the journal that contained it.
     pub record: u64,
-    /// The entry.
     pub entry: AuditEntry,
     /// Digest of the record's other events.
     pub effects: [u8; 32],
@@ -119,7 +118,6 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// The outcome of an entry.
     pub fn of(entry: &AuditEntry) -> Self {
         if entry.refused.is_some() { Self::Refused } else { Self::Done }
     }
@@ -160,7 +158,6 @@ pub struct EntryFilter {
     pub action: Option<Box<str>>,
     /// Entries whose object contains this text.
     pub object: Option<Box<str>>,
-    /// Entries with this outcome.
     pub outcome: Option<Outcome>,
     /// Entries from this instant on.
     pub since: Option<Timestamp>,

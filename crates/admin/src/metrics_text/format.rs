@@ -36,7 +36,6 @@ impl Format {
         if classic > open { Self::Classic } else { Self::OpenMetrics }
     }
 
-    /// Its media type.
     pub(crate) const fn media_type(self) -> &'static str {
         match self {
             Self::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
@@ -128,7 +127,7 @@ mod tests {
             accept.map(|accept| headers.insert(ACCEPT, accept.parse().unwrap()));
             assert_eq!(Format::requested(&headers), expected, "{accept:?}");
         }
-        // Also in several lines.
+        // The header may have several lines.
         let mut headers = HeaderMap::new();
         for accept in ["application/openmetrics-text;q=0.2", "text/plain"] {
             headers.append(ACCEPT, accept.parse().unwrap());

@@ -142,7 +142,7 @@ async fn operators_of_a_dfsp_see_only_its_data() {
         let body = format!(r#"{{"name":"{name}","currency":"KES"}}"#);
         expect(&hub, &operations, "POST", "/participants", &body, 201).await;
     }
-    // Both are rejected for lack of cover, and recorded as such.
+    // The payers have no cover: both transfers are rejected, and recorded as rejected.
     hub.submit(prepare(id(1), "green", "blue", "7"), "").await;
     hub.submit(prepare(id(2), "blue", "red", "9"), "").await;
     let token = service(&hub, &admin, "green-ci", &["dfsp-machine"], Some("green")).await;

@@ -90,7 +90,7 @@ fn cap(name: &str, value: u32) -> Value {
 
 /// One new DFSP with cap, funds and 29 endpoints is one approval. The diff shows each change.
 #[tokio::test]
-async fn new_dfsp_is_one_approval() {
+async fn new_dfsp_with_all_its_data_needs_one_approval() {
     let scheme = Scheme::start().await;
     let hub = &scheme.hub;
     let waiting = scheme.propose(&scheme.deploy, &new_dfsp("green", 1), 202).await;
@@ -176,7 +176,7 @@ async fn change_in_a_set_needs_its_role() {
 
 /// A set is checked by the rules of its changes, and rejected as a whole before it is pending.
 #[tokio::test]
-async fn mistake_in_a_set_names_the_change() {
+async fn mistake_in_a_change_set_is_reported_with_its_change() {
     let scheme = Scheme::start().await;
     scheme.onboard("green", 1).await;
     let first = cap("green", 2_000);
@@ -228,7 +228,7 @@ async fn mistake_in_a_set_names_the_change() {
 
 /// A set that needs no second operator is not proposed, and the operator makes the changes itself.
 #[tokio::test]
-async fn set_without_need_of_approval_is_not_proposed() {
+async fn change_set_that_needs_no_approval_is_not_proposed() {
     let scheme = Scheme::start().await;
     scheme.onboard("green", 1).await;
     for value in [900, 1_000] {
@@ -247,7 +247,7 @@ async fn set_without_need_of_approval_is_not_proposed() {
 
 /// A rejection in the middle is visible, and the set continues when its reason is gone.
 #[tokio::test]
-async fn stopped_set_is_continued_by_approval() {
+async fn stopped_change_set_continues_after_another_approval() {
     let scheme = Scheme::start().await;
     let hub = &scheme.hub;
     scheme.onboard("green", 1).await;
@@ -285,7 +285,7 @@ async fn stopped_set_is_continued_by_approval() {
 
 /// The hub ended between the approval and the changes. The next start makes them.
 #[tokio::test]
-async fn start_continues_approved_sets() {
+async fn approved_change_sets_continue_after_a_restart() {
     let scheme = Scheme::start().await;
     scheme.onboard("green", 1).await;
     let set = json!({"name": "caps", "changes": [cap("green", 2_000), cap("green", 3_000)]});

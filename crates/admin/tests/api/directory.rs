@@ -89,7 +89,7 @@ async fn oracles_with_invalid_values_are_rejected() {
 }
 
 #[tokio::test]
-async fn entries_are_shown_and_changed() {
+async fn directory_entries_are_shown_and_changed() {
     let hub = Hub::with_dfsps(&["green", "blue"]).await;
     check(
         &hub,
@@ -120,7 +120,7 @@ async fn entries_are_shown_and_changed() {
 }
 
 #[tokio::test]
-async fn imports_accept_chunks_and_resume() {
+async fn interrupted_import_resumes_with_its_next_chunk() {
     let hub = Hub::with_dfsps(&["green", "blue"]).await;
     let send = async |query: &str, body: &str| {
         hub.call_as("text/csv", "POST", &format!("/directory/imports/jan/chunks{query}"), body).await

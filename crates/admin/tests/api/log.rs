@@ -67,7 +67,7 @@ async fn every_rejected_request_of_an_operator_is_logged_with_its_name() {
     let (hub, admin) = with_admin().await;
     let token = service(&hub, &admin, "zawadi", &["viewer"], None).await;
     let named = r#"operator="zawadi""#;
-    // More than the audit trail stores for one operator.
+    // The number of attempts exceeds the number that the audit trail stores for one operator.
     for _ in 0..50 {
         let body = r#"{"name":"eve","roles":["iam-admin"]}"#;
         assert_eq!(call(&hub, &token, "POST", "/operators", body).await.0, 403);

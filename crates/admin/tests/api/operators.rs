@@ -284,7 +284,7 @@ async fn undelivered_callbacks_are_listed_page_by_page() {
     hub.submit(fulfil(id(1), "green", "blue"), "").await;
     let all = hub.get("/callbacks").await;
     let listed = keys(&all);
-    // Three prepares to blue, the fulfil to green, and its confirmation to blue.
+    // The list contains three prepares to blue, the fulfil to green, and its confirmation to blue.
     assert_eq!(listed.len(), 5, "{all}");
     assert!(all.ends_with(r#""next":null,"totals":{"pending":5,"parked":0}}"#), "{all}");
     assert_eq!(

@@ -181,7 +181,7 @@ async fn enrolment_is_valid_once_and_before_its_expiry() {
     let late = invited(&hub, &admin, "amina").await;
     hub.clock.advance(24 * 60 * MINUTE_MS);
     assert_eq!(ask(&hub, "/enrolments", json!({"token": late, "password": PASSWORD})).await.0, 401);
-    // Begun in time, confirmed too late; withdrawn meanwhile; of an inactive operator.
+    // An enrolment is invalid if it is confirmed too late, if it was withdrawn, or if its operator is inactive.
     let slow = invited(&hub, &admin, "amina").await;
     let (_, begun) = ask(&hub, "/enrolments", json!({"token": slow, "password": PASSWORD})).await;
     hub.clock.advance(10 * MINUTE_MS);

@@ -80,7 +80,7 @@ async fn enums_have_the_numbers_that_portals_need() {
     let added =
         r#"{"id":7,"name":"HUB_FEE","description":"Fees of the hub","isActive":true,"isSettleable":false}]"#;
     assert!(hub.get("/ledgerAccountTypes").await.ends_with(added));
-    // As in the table of refusals, and only when the type exists.
+    // The table of rejections contains the same call for a type that does not exist. Here the type exists.
     hub.expect("POST", "/participants/Hub/accounts", r#"{"currency":"KES","type":"HUB_FEE"}"#, 201).await;
     let enums = hub.get("/enums").await;
     for part in [

@@ -226,7 +226,7 @@ async fn failed_store_is_reported_and_payments_continue() {
 
     let next = disk.operations().len() as u64;
     (next..next + 100).for_each(|ordinal| disk.inject(ordinal, Fault::Broken));
-    // 500, unless what the store does between changes met the fault before.
+    // The answer is 500, or 503 if the fault has already stopped the store between two changes.
     let (status, answer) = hub.call("PUT", other, owner).await;
     assert!(matches!(status, 500 | 503), "{status} {answer}");
     let refused = hub.expect("PUT", other, owner, 503).await;

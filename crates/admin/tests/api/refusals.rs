@@ -52,7 +52,7 @@ fn vary(good: &str, table: &str) -> String {
 }
 
 #[tokio::test]
-async fn rejections_of_participant_calls() {
+async fn invalid_participant_calls_are_rejected() {
     let hub = Hub::with_dfsps(&["green"]).await;
     check(
         &hub,
@@ -88,7 +88,7 @@ async fn rejections_of_participant_calls() {
 }
 
 #[tokio::test]
-async fn rejections_of_texts_with_hidden_characters() {
+async fn texts_with_hidden_characters_are_rejected() {
     let hub = Hub::with_dfsps(&["green"]).await;
     let good = funds_in(&id(1).to_string(), "5");
     let mut table = String::new();
@@ -104,7 +104,7 @@ async fn rejections_of_texts_with_hidden_characters() {
 }
 
 #[tokio::test]
-async fn rejections_of_endpoint_calls() {
+async fn invalid_endpoint_calls_are_rejected() {
     let hub = Hub::with_dfsps(&["green"]).await;
     let table = r#"
         POST /participants/nobody/endpoints {"type":"@POST","value":"http://x"} => 3200 Participant 'nobody' does not exist
@@ -133,7 +133,7 @@ async fn rejections_of_endpoint_calls() {
 }
 
 #[tokio::test]
-async fn rejections_of_limit_calls() {
+async fn invalid_limit_calls_are_rejected() {
     let hub = Hub::with_dfsps(&["green"]).await;
     hub.expect("POST", "/participants", r#"{"name":"fresh","currency":"KES"}"#, 201).await;
     let table = r#"
@@ -162,7 +162,7 @@ async fn rejections_of_limit_calls() {
 }
 
 #[tokio::test]
-async fn rejections_of_account_calls() {
+async fn invalid_account_calls_are_rejected() {
     let hub = Hub::with_dfsps(&["green", "blue"]).await;
     check(
         &hub,
@@ -190,7 +190,7 @@ async fn rejections_of_account_calls() {
 }
 
 #[tokio::test]
-async fn rejections_of_deposits_and_reserved_withdrawals() {
+async fn invalid_deposits_and_withdrawals_are_rejected() {
     let hub = Hub::with_dfsps(&["green", "blue"]).await;
     let (fresh, known) = (id(1).to_string(), id(1000).to_string());
     let good = funds_in(&fresh, "10");
@@ -232,7 +232,7 @@ async fn rejections_of_deposits_and_reserved_withdrawals() {
 }
 
 #[tokio::test]
-async fn rejections_of_withdrawal_ends() {
+async fn invalid_ends_of_withdrawals_are_rejected() {
     let hub = Hub::with_dfsps(&["green", "blue"]).await;
     let table = r#"
         PUT /participants/green/accounts/4/transfers/@none {"action":"recordFundsOutCommit","reason":"paid"} => 3208 This account has no such movement of funds
@@ -294,7 +294,7 @@ async fn expired_withdrawal_cannot_be_committed() {
 }
 
 #[tokio::test]
-async fn rejections_of_settlement_models_and_account_types() {
+async fn invalid_settlement_models_and_account_types_are_rejected() {
     let hub = Hub::with_dfsps(&["green"]).await;
     let other = MODEL.replace(r#""DEFERREDNET""#, r#""OTHER""#);
     let table = r#"
@@ -355,7 +355,7 @@ async fn settlement_models_of_unsupported_combinations_are_rejected() {
 }
 
 #[tokio::test]
-async fn rejections_of_fee_rules() {
+async fn invalid_fee_rules_are_rejected() {
     let hub = Hub::with_dfsps(&["green"]).await;
     let good = r#"{"name":"WALLET","currency":"KES","ratePercent":0.6,"paidBy":"PAYER"}"#;
     check(

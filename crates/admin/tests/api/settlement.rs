@@ -165,7 +165,7 @@ async fn searches_return_matching_windows_and_settlements() {
         ("/v2/settlementWindows?state=PENDING_SETTLEMENT", Some(1)),
         ("/v2/settlementWindows?state=PROCESSING", None),
         ("/v2/settlementWindows?fromDateTime=1970-01-01T00:00:00.000Z", Some(2)),
-        // In the form that portals send: without milliseconds, and with years from 1000 to 9999.
+        // Portals send times in this form: without milliseconds, and with years from 1000 to 9999.
         ("/v2/settlementWindows?fromDateTime=2031-04-01T00:00:00Z&toDateTime=2031-04-02T00:00:00Z", Some(2)),
         ("/v2/settlementWindows?fromDateTime=1000-01-01T00:00:00Z&toDateTime=9999-12-31T23:59:59Z", Some(2)),
         ("/v2/settlementWindows?fromDateTime=2031-04-01T03:00:00%2B03:00&state=PENDING_SETTLEMENT", Some(1)),

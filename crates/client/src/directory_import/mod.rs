@@ -39,7 +39,6 @@ const NAME_DIGITS: usize = 32;
 /// Options of an import.
 #[derive(Clone, Debug)]
 pub struct ImportOptions {
-    /// The file.
     pub file: PathBuf,
     /// Base URL of the hub's admin API.
     pub admin_url: String,
@@ -61,13 +60,11 @@ pub struct ImportOptions {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Summary {
-    /// The import's name.
     pub import: String,
     /// Accepted lines of this and earlier attempts.
     pub taken: u64,
     /// Rejected lines of this and earlier attempts.
     pub refused: u64,
-    /// First line of this attempt.
     pub first_line: u64,
     /// Rejected lines of this attempt; not all of them if there are very many.
     pub refusals: Vec<RefusedLine>,
@@ -315,7 +312,6 @@ struct ChunkAnswer {
 pub struct RefusedLine {
     /// Its number in the file.
     pub line: u64,
-    /// The reason.
     pub reason: String,
 }
 

@@ -164,7 +164,7 @@ async fn import_reports_rejected_lines_and_accepts_the_others() {
     );
     assert_eq!(exit, Exit::Failure);
     assert_eq!(hub.get("3").await.as_deref(), Ok("blue\tKES\tshop\n"));
-    // The same file again: nothing new, and the same totals.
+    // The same file is sent again. It adds nothing, and the totals are the same.
     let (again, notes, exit) = run(&hub.options(&file)).await;
     assert_eq!((again, notes.as_str(), exit), (output, "", Exit::Failure));
     // With replacement it is another import.

@@ -29,7 +29,6 @@ const IS_NODE: &str = "upesi_cluster_leads ";
 /// Options of the rotation.
 #[derive(Clone, Debug)]
 pub struct CertificateRotation {
-    /// The DFSP.
     pub name: FspId,
     /// Its new certificate in PEM.
     pub file: PathBuf,
@@ -50,7 +49,6 @@ pub struct RotatedCertificate {
     state: &'static str,
     binding: String,
     valid_until: String,
-    /// Removed bindings.
     removed: Vec<String>,
     /// Other valid bindings.
     valid: Vec<String>,

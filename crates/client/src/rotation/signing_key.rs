@@ -22,7 +22,6 @@ const FILE_BYTES_MAX: u64 = 16 * 1024;
 /// Options of the rotation.
 #[derive(Clone, Debug)]
 pub struct SigningKeyRotation {
-    /// The DFSP.
     pub name: FspId,
     /// Its new public key: PEM of a key or a certificate, or a JSON Web Key.
     pub file: PathBuf,

@@ -30,26 +30,12 @@ pub enum ApplyError {
     #[error(
         "{name} has no SETTLEMENT account in {currency} that accepts deposits; its settlement model may be of another kind"
     )]
-    NoSettlementAccount {
-        /// The participant.
-        name: String,
-        /// The currency.
-        currency: Currency,
-    },
+    NoSettlementAccount { name: String, currency: Currency },
     /// A deposit was accepted but did not arrive.
     #[error(
         "the hub accepted the deposit {id} of {name}, but its cover in {currency} is still {cover}; see the hub's log"
     )]
-    NotBooked {
-        /// The participant.
-        name: String,
-        /// The currency.
-        currency: Currency,
-        /// The deposit.
-        id: TransferId,
-        /// The current cover.
-        cover: Amount,
-    },
+    NotBooked { name: String, currency: Currency, id: TransferId, cover: Amount },
 }
 
 impl ApplyError {

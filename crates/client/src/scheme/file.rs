@@ -18,13 +18,11 @@ pub struct Scheme {
     pub hub_place: Place,
     /// Currencies, in the order of the file, with the position of each.
     pub currencies: Vec<(Currency, Place)>,
-    /// Settlement models.
     pub models: Vec<Model>,
     /// Endpoints of the hub itself, usually e-mail addresses.
     pub hub_endpoints: BTreeMap<String, String>,
     /// DFSPs, in the order of the file.
     pub dfsps: Vec<Dfsp>,
-    /// Rules for interchange fees.
     pub fee_rules: Vec<FeeRule>,
 }
 
@@ -46,7 +44,6 @@ pub struct Model {
     pub interchange: String,
     /// IMMEDIATE or DEFERRED.
     pub delay: String,
-    /// Whether liquidity is checked.
     pub require_liquidity_check: bool,
     /// The accounts whose obligations it settles.
     pub ledger_account_type: String,
@@ -73,9 +70,7 @@ pub struct Dfsp {
     pub bindings: Option<Vec<Binding>>,
     /// Its signing key; `None` leaves its keys unchanged.
     pub signature_key: Option<SigningKey>,
-    /// The accounts by currency.
     pub accounts: BTreeMap<Currency, AccountTerms>,
-    /// Endpoints by type.
     pub endpoints: BTreeMap<String, String>,
 }
 
@@ -91,7 +86,6 @@ pub struct SigningKey {
 /// The required state of a DFSP's account in a currency.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AccountTerms {
-    /// Net debit cap.
     pub net_debit_cap: Amount,
     /// Threshold of the cap's alarm, in percent; `None` leaves it unchanged.
     pub alarm_percentage: Option<Amount>,

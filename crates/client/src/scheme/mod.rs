@@ -33,7 +33,6 @@ use state::HubState;
 /// Options of applying a scheme.
 #[derive(Clone, Debug)]
 pub struct ApplyOptions {
-    /// The scheme file.
     pub file: PathBuf,
     /// Base URL of the hub's admin API.
     pub admin_url: String,
@@ -151,7 +150,6 @@ fn waits_as(
 /// Progress of a plan.
 struct Made<'a> {
     made: usize,
-    /// The change that failed.
     failed: Option<(&'a Change, ApplyError)>,
 }
 

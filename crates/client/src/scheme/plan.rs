@@ -21,39 +21,22 @@ const HUB_ACCOUNTS: [&str; 2] = ["HUB_MULTILATERAL_SETTLEMENT", "HUB_RECONCILIAT
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
     /// Create an account of the hub.
-    HubAccount {
-        /// The hub's name.
-        hub: String,
-        /// Its currency.
-        currency: Currency,
-        /// Its type.
-        kind: &'static str,
-    },
+    HubAccount { hub: String, currency: Currency, kind: &'static str },
     /// Create a settlement model.
     Model(Model),
     /// Activate a settlement model again.
     ModelActivated(String),
     /// Create a DFSP, or add a currency to it.
-    Participant {
-        /// Its name.
-        name: String,
-        /// The currency.
-        currency: Currency,
-        /// Whether it is a proxy.
-        is_proxy: bool,
-    },
+    Participant { name: String, currency: Currency, is_proxy: bool },
     /// Activate or deactivate a DFSP.
     Activity {
-        /// Its name.
         name: String,
         /// The new flag.
         is_active: bool,
     },
     /// Set a net debit cap.
     Limit {
-        /// The participant.
         name: String,
-        /// The currency.
         currency: Currency,
         /// The current cap.
         from: Option<Limit>,
@@ -61,65 +44,37 @@ pub enum Change {
         to: Limit,
     },
     /// Book the scheme's only deposit into a settlement account.
-    Funds {
-        /// The participant.
-        name: String,
-        /// The currency.
-        currency: Currency,
-        /// Its amount.
-        amount: Amount,
-    },
+    Funds { name: String, currency: Currency, amount: Amount },
     /// Bind a certificate or key to a participant.
     Bind {
-        /// The participant.
         name: String,
         /// `KIND:VALUE`.
         binding: String,
     },
     /// Remove a binding of a participant.
     Unbind {
-        /// The participant.
         name: String,
         /// `KIND:VALUE`.
         binding: String,
     },
     /// Add a signing key of a DFSP.
-    SignatureKey {
-        /// The DFSP.
-        name: String,
-        /// The key.
-        key: SigningKey,
-    },
+    SignatureKey { name: String, key: SigningKey },
     /// Put a DFSP of another scheme behind a proxy.
-    Proxied {
-        /// The proxy.
-        proxy: String,
-        /// The DFSP.
-        name: String,
-    },
+    Proxied { proxy: String, name: String },
     /// Remove a DFSP of another scheme from behind a proxy.
-    Unproxied {
-        /// The proxy.
-        proxy: String,
-        /// The DFSP.
-        name: String,
-    },
+    Unproxied { proxy: String, name: String },
     /// Add a rule for an interchange fee.
     FeeRule(FeeRule),
     /// Set the end of a rule.
     FeeRuleEnd {
-        /// Its name.
         name: String,
         /// The current end.
         from: Option<Timestamp>,
-        /// The new end.
         to: Timestamp,
     },
     /// Set an endpoint.
     Endpoint {
-        /// The participant.
         name: String,
-        /// Its type.
         kind: String,
         /// The current value.
         from: Option<String>,
@@ -131,7 +86,6 @@ pub enum Change {
 /// Changes, ordered so that each step is possible.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
-    /// The changes.
     pub changes: Vec<Change>,
     /// Number of parts that are already as required.
     pub unchanged: usize,
@@ -510,7 +464,7 @@ fn no_end(until: Option<Timestamp>) -> String {
     until.map_or_else(|| "none".to_owned(), |until| until.to_string())
 }
 
-/// Both values if they differ.
+/// Prints both values, or a single one if they are equal.
 fn step(from: Amount, to: Amount) -> String {
     if from == to { to.to_string() } else { format!("{from} → {to}") }
 }

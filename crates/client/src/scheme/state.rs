@@ -29,7 +29,6 @@ pub struct HubState {
 /// A participant.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ParticipantState {
-    /// Whether it is active.
     pub is_active: bool,
     /// Whether it is a proxy, if the hub reports this.
     pub is_proxy: Option<bool>,
@@ -49,14 +48,12 @@ pub struct ParticipantState {
     pub bindings: Option<BTreeSet<String>>,
     /// SHA-256 of its signing keys, if the scheme has one for it and the hub supports them.
     pub signature_keys: Option<BTreeSet<String>>,
-    /// Endpoints by type.
     pub endpoints: BTreeMap<String, String>,
 }
 
 /// A net debit cap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limit {
-    /// The cap.
     pub cap: Amount,
     /// Threshold of its alarm, in percent.
     pub alarm_percentage: Amount,
@@ -81,7 +78,6 @@ impl ParticipantState {
 #[serde(rename_all = "camelCase")]
 pub struct ModelState {
     name: String,
-    /// Whether it is active.
     pub is_active: ApiFlag,
     /// GROSS or NET.
     pub settlement_granularity: String,
@@ -89,9 +85,7 @@ pub struct ModelState {
     pub settlement_interchange: String,
     /// IMMEDIATE or DEFERRED.
     pub settlement_delay: String,
-    /// Its currency.
     pub currency: Option<String>,
-    /// Whether liquidity is checked.
     pub require_liquidity_check: ApiFlag,
     /// The accounts whose obligations it settles; the value is a name in spite of the member's name.
     pub ledger_account_type_id: String,
@@ -122,7 +116,6 @@ struct AccountListing {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Balance {
-    /// Its id.
     pub id: u64,
     ledger_account_type: String,
     currency: String,
@@ -130,7 +123,6 @@ pub struct Balance {
 }
 
 impl Balance {
-    /// The cover.
     pub fn cover(&self) -> Amount {
         self.value.0.negated()
     }

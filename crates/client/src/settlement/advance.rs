@@ -9,7 +9,7 @@ use super::error::{Done, SettlementError};
 pub(super) struct Advance<'a> {
     /// The state to reach.
     pub(super) goal: SettlementState,
-    /// If set, only these accounts.
+    /// The accounts to advance; `None` for all accounts.
     pub(super) only: Option<Vec<u32>>,
     /// The reason of each stage.
     pub(super) reason: &'a str,

@@ -49,7 +49,7 @@ impl Window {
 }
 
 impl Content {
-    /// Whether a settlement can take it.
+    /// Whether a settlement can include this content.
     pub(super) fn can_be_settled(&self) -> bool {
         WindowState::parse(&self.state).is_some_and(WindowState::can_be_settled)
     }
@@ -349,7 +349,6 @@ fn in_query(reason: &str) -> String {
 pub(super) struct Cover {
     pub(super) participant: u32,
     pub(super) account: u32,
-    /// The id of the movement of funds.
     pub(super) movement: TransferId,
     pub(super) reason: String,
     pub(super) reference: String,

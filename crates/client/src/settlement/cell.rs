@@ -13,7 +13,7 @@ pub(super) enum Cell {
     Number(u64),
     /// In ten-thousandths.
     Amount(i128),
-    /// In ten-thousandths, with commas between thousands, as in the bank's file.
+    /// An amount in ten-thousandths. It is printed with commas between thousands, as in the bank's file.
     Grouped(i128),
 }
 

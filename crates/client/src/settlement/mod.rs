@@ -41,44 +41,35 @@ pub use report::{Report, ReportKind, matrix, report};
 pub enum Action {
     /// Show windows and settlements that are not finished.
     Overview,
-    /// Show one settlement.
     ShowSettlement(u32),
     /// Show one window, with the settlements of its contents.
     ShowWindow(u32),
     /// Close a window; without a number, the open one.
     Close {
-        /// The window.
         window: Option<u32>,
-        /// The operator's reason.
         reason: String,
     },
     /// Settle closed windows.
     Create {
         /// Name of the settlement model.
         model: String,
-        /// The windows.
         windows: Vec<u32>,
-        /// The operator's reason.
         reason: String,
     },
     /// Advance accounts of a settlement.
     Advance {
-        /// The settlement.
         settlement: u32,
         /// The state to reach; by default the next one.
         goal: Option<SettlementState>,
         /// Only the accounts of this DFSP.
         dfsp: Option<FspId>,
-        /// The operator's reason.
         reason: String,
         /// The bank's reference.
         reference: Option<String>,
     },
     /// Abort a settlement.
     Abort {
-        /// The settlement.
         settlement: u32,
-        /// The operator's reason.
         reason: String,
         /// The bank's reference.
         reference: Option<String>,

@@ -62,7 +62,7 @@ proptest! {
     }
 
     #[test]
-    fn no_bytes_panic(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+    fn arbitrary_bytes_are_decoded_or_rejected(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
         let mut with_magic = Vec::from(*b"UPE\x01");
         with_magic.extend_from_slice(&bytes);
         for bytes in [&bytes, &with_magic] {
@@ -107,7 +107,7 @@ fn beginning_names_the_next_record() {
 #[test]
 fn a_node_stops_before_an_entry_of_a_newer_hub() {
     let (bytes, _) = first(|_| {});
-    // Version 2 of the form, and an unknown kind, with correct digests.
+    // The entries have version 2 of the form, or an unknown kind, and correct digests.
     for (at, newer) in [(4, (2, 3)), (6, (1, 9))] {
         let mut changed = bytes.to_vec();
         changed[at] = if at == 4 { 2 } else { 9 };

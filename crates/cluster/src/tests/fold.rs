@@ -55,7 +55,7 @@ fn write(words: &[&str], fold: &Fold, written: &Written) -> (Arc<[u8]>, Chain) {
             "seq" => draft.first_seq = number(),
             "count" => draft.count = u32::try_from(number()).expect("a small number"),
             "after" => draft.previous = written[value].1,
-            // Part of the body.
+            // This word is part of the body.
             "store" => {}
             "cluster" => draft.cluster = ClusterId(8),
             "time" => {

@@ -172,7 +172,7 @@ fn called_node_claims_once_and_then_only_after_silence() {
     let claim = named.end(Some(2), NOW, 20).unwrap().expect("a claim");
     assert!(!named.asks_for_end(NOW + PATIENCE.silence - Duration::from_nanos(1)), "its claim is on its way");
     assert!(named.asks_for_end(NOW + PATIENCE.silence), "it was lost");
-    // The named node has stopped: the others wait as long as usual.
+    // The named node has stopped, so the other nodes wait as long as usual.
     let silence = Patience::of_rank(1).silence;
     assert!(!other.asks_for_end(NOW + silence - Duration::from_nanos(1)));
     assert!(other.asks_for_end(NOW + silence));

@@ -19,7 +19,7 @@ pub struct Room {
 /// A page of the undelivered callbacks.
 #[derive(Debug)]
 pub struct Page {
-    /// In ascending order of key.
+    /// The callbacks, in ascending order of their keys.
     pub items: Vec<OwedCallback>,
     /// Position after which the next page begins, if there are more callbacks. Callbacks with damaged records are on no
     /// page, so this may be later than the last one here, and the page may be empty.
@@ -30,7 +30,6 @@ pub struct Page {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the backlog cannot be read: {reason}")]
 pub struct BacklogError {
-    /// The cause.
     pub reason: String,
 }
 

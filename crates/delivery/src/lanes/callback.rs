@@ -47,12 +47,13 @@ impl OwedCallback {
     }
 }
 
-/// How a rejected callback is repeated.
+/// The way in which the lane repeats a rejected callback.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Repetition {
-    /// With growing delays until its deadline, because the DFSP may accept it later.
+    /// The lane repeats the callback with growing delays until its deadline, because the DFSP may accept it later.
     UntilDeadline,
-    /// A few times, with the longest delays; then it is parked. The answer will not change unless an operator acts.
+    /// The lane repeats the callback a few times with the longest delays, and then parks it. The answer will not change
+    /// unless an operator acts.
     AFewTimes,
 }
 

@@ -109,10 +109,7 @@ impl Default for CourierConfig {
 pub enum ConfigError {
     /// A limit of zero, which would stop all delivery.
     #[error("{setting} must be at least 1")]
-    Zero {
-        /// Name of the setting.
-        setting: &'static str,
-    },
+    Zero { setting: &'static str },
     /// Two settings contradict each other.
     #[error("{smaller} must not be more than {larger}")]
     Order {

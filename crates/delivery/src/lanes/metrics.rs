@@ -24,17 +24,18 @@ pub struct LaneMetrics {
     pub relayed: AtomicU64,
     /// Direct messages that were not answered, or not sent.
     pub relay_failures: AtomicU64,
-    /// From sending a request to its answer.
+    /// Time from sending a request to its answer.
     pub attempt_duration: Histogram,
-    /// From a callback's arrival in the lane to its delivery.
+    /// Time from a callback's arrival in the lane to its delivery.
     pub delivery_duration: Histogram,
-    /// From a callback's arrival in the lane to the end of an attempt that failed.
+    /// Time from a callback's arrival in the lane to the end of an attempt that failed.
     pub failure_duration: Histogram,
-    /// From the decision of a prepare to its delivery to the payee.
+    /// Time from the decision of a prepare to its delivery to the payee.
     pub prepare_duration: Histogram,
-    /// From the decision of a payee's fulfil or decline to its delivery to the payer.
+    /// Time from the decision of a payee's fulfil or decline to its delivery to the payer.
     pub fulfil_duration: Histogram,
-    /// From the decision of a prepare to the delivery of the payee's fulfil or decline to the payer, once per transfer.
+    /// Time from the decision of a prepare to the delivery of the payee's fulfil or decline to the payer, once per
+    /// transfer.
     pub transfer_duration: Histogram,
 }
 

@@ -6,9 +6,7 @@ use upesi_ledger::{CallbackKey, ParticipantId};
 /// A callback that has failed so far and is still being repeated.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// The callback.
     pub key: CallbackKey,
-    /// Number of attempts.
     pub attempts: u32,
     /// Reason of the last failure.
     pub reason: String,
@@ -17,7 +15,6 @@ pub struct Failure {
 /// The state of one lane at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LaneStatus {
-    /// Participant of the lane.
     pub target: ParticipantId,
     /// Whether another node of the cluster delivers its callbacks.
     pub elsewhere: bool,
@@ -37,7 +34,6 @@ pub struct LaneStatus {
     pub bytes: usize,
     /// Whether the outbox may hold further callbacks that are not in memory.
     pub catching_up: bool,
-    /// State of the breaker.
     pub breaker: BreakerState,
     /// Callbacks delivered since the start.
     pub delivered: u64,

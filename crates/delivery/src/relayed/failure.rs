@@ -13,7 +13,6 @@ use crate::relayed::TransportError;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{code} {description}")]
 pub struct ErrorInformation {
-    /// Its code.
     pub code: ErrorCode,
     /// Standard text and detail, at most 128 characters.
     pub description: String,
@@ -73,7 +72,6 @@ pub enum Failure {
     /// The receiver did not answer with 2xx.
     #[error("answered {status}")]
     Refused {
-        /// The status.
         status: u16,
         /// The error in its body.
         error: Option<ErrorInformation>,

@@ -28,9 +28,7 @@ pub struct Forwarded {
 /// Counters for the outcomes of forwarded requests.
 #[derive(Clone)]
 pub struct Timed {
-    /// The kind of the requests.
     pub kind: RequestKind,
-    /// The counters.
     pub responses: ResponseTimes,
     /// The hub's time.
     pub clock: Arc<dyn Clock>,
@@ -38,7 +36,7 @@ pub struct Timed {
 
 #[derive(Default)]
 struct State {
-    /// By the hash of subject, sender and receiver.
+    /// The forwarded requests, by the hash of subject, sender and receiver.
     notes: HashMap<u64, Note>,
     /// The keys in order of time. A repeated request occurs again.
     order: VecDeque<(Instant, u64)>,
@@ -210,7 +208,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_oldest_makes_way() {
+    async fn oldest_remembered_requests_are_replaced() {
         let forwarded = Forwarded::new(4, Duration::from_secs(40), None);
         let (sender, receiver) = (fsp("bluebank"), id(3));
         for number in 0..100_usize {

@@ -40,19 +40,15 @@ pub enum Author {
 /// A message to a DFSP.
 #[derive(Clone, Debug)]
 pub struct Outgoing {
-    /// The receiving participant.
     pub receiver: FspId,
     /// Endpoint type and form of the URL.
     pub address: Address,
-    /// Its method.
     pub method: Method,
-    /// Resource of the message.
     pub resource: Resource,
     /// `FSPIOP-URI`: the path from the resource on.
     pub path: Box<str>,
     /// Appended to the URL after a question mark.
     pub query: Option<Box<str>>,
-    /// Author of the message.
     pub author: Author,
     /// The sender of the request that caused the message. The message uses a slot of this sender's share.
     pub sender: FspId,
@@ -60,7 +56,6 @@ pub struct Outgoing {
     pub headers: Bytes,
     /// Headers that a rule of the scheme adds; they replace the sender's headers with the same names.
     pub additions: Option<Arc<HeaderMap>>,
-    /// The body.
     pub body: Bytes,
     /// Delay before sending, so that the message does not overtake the answer to the request that caused it.
     pub waits: Duration,

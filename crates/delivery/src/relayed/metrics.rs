@@ -50,7 +50,6 @@ pub struct RelayMetrics {
     pub(crate) in_flight: Gauge,
     /// Number of bytes of those requests.
     pub(crate) bytes: Gauge,
-    /// Response times of DFSPs.
     pub(crate) response_times: ResponseTimes,
 }
 

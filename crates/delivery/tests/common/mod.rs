@@ -272,7 +272,6 @@ pub struct Received {
     pub path: String,
     pub seq: u64,
     pub body: Bytes,
-    /// Status of the answer.
     pub status: u16,
 }
 
@@ -321,7 +320,7 @@ impl Service for Dfsp {
         self.present_max.fetch_max(present, Ordering::Relaxed);
         let (head, body) = request.into_parts();
         let body = body::read(body, 10_000, Instant::now() + AMPLE).await.unwrap();
-        // Yields, so that the DFSP sees concurrent requests as concurrent.
+        // The task yields, so that the DFSP sees concurrent requests as concurrent.
         tokio::task::yield_now().await;
         self.at_gate.add_permits(1);
         self.gate.acquire().await.unwrap().forget();

@@ -42,7 +42,6 @@ struct Group {
 }
 
 impl Shared {
-    /// Accepts a batch.
     pub(super) async fn take_batch(
         self: Arc<Self>,
         request: Request<()>,

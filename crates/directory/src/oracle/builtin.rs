@@ -13,7 +13,6 @@ use super::{BatchInquiry, BatchOutcome, Inquiry, Oracle, OracleFailure, OracleFu
 pub struct BuiltInOracle(BuiltInDirectory);
 
 impl BuiltInOracle {
-    /// The oracle of this directory.
     pub const fn new(directory: BuiltInDirectory) -> Self {
         Self(directory)
     }

@@ -133,7 +133,7 @@ mod tests {
 
     /// Three DFSPs. The second and the third are behind the same proxy.
     #[test]
-    fn others_are_asked_in_turn_until_one_has_the_party() {
+    fn owners_are_queried_one_by_one_until_one_has_the_party() {
         let [second, third] = ["farbank", "farwallet"].map(|name| FspId::parse(name).unwrap());
         let others = vec![(second, proxy(2)), (third, proxy(2))];
         let discovery = || discovery_of(&[proxy(1)], others.clone());
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_that_has_the_party_answers_and_else_the_last() {
+    fn first_proxy_with_the_party_or_the_last_error_ends_the_discovery() {
         use Verdict::{Ends, KeptBack};
         type Heard = (u32, bool, Verdict);
         let stories: [&[Heard]; 5] = [

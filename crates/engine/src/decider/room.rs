@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn room_is_sought_for_requests_and_for_the_keys_of_reports() {
+    fn reservation_includes_requests_and_keys_of_reports() {
         let key = CallbackKey { target: ParticipantId::HUB, seq: 1, index: 0 };
         let keys = || vec![key; 100];
         for report in [Command::Delivered, Command::Redeliver] {

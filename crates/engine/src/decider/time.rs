@@ -17,9 +17,9 @@ const STAMP_AHEAD_MS: i64 = 1;
 
 /// The times when deadlines are checked.
 pub(crate) enum Ticks {
-    /// At this instant, and then at intervals.
+    /// The first tick is at this instant, the following ones at intervals.
     At(Instant),
-    /// On request.
+    /// Ticks come only on request.
     Asked(bool),
 }
 

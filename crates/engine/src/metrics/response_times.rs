@@ -30,7 +30,6 @@ pub enum RequestKind {
 }
 
 impl RequestKind {
-    /// All kinds.
     pub const ALL: [Self; 3] = [Self::Lookup, Self::Quote, Self::Transfer];
 
     /// The kind's name in metrics.
@@ -84,9 +83,7 @@ pub struct Response {
     pub asker: Option<ParticipantId>,
     /// The receiver of the request. For a DFSP behind a proxy, the proxy.
     pub asked: ParticipantId,
-    /// The kind of the request.
     pub kind: RequestKind,
-    /// The outcome.
     pub outcome: Outcome,
 }
 
@@ -96,9 +93,7 @@ pub type Counts = [u64; Outcome::NAMES.len()];
 /// The responses of one DFSP to requests of one kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KindSummary {
-    /// The kind.
     pub kind: RequestKind,
-    /// Counts since the start.
     pub since_start: Counts,
     /// Counts of the last minutes.
     pub recent: Counts,
@@ -124,7 +119,6 @@ pub struct PairSummary {
 /// The responses of one DFSP.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DfspSummary {
-    /// The DFSP.
     pub asked: ParticipantId,
     /// The kinds of requests that it received since the start.
     pub kinds: Vec<KindSummary>,
@@ -464,16 +458,16 @@ mod tests {
         assert_eq!(seen(14), ([1, 0, 1, 0], true, Some((2, 1))), "the fifth minute");
         assert_eq!(seen(15), ([0, 0, 1, 0], false, Some((1, 1))), "the sixth");
         assert_eq!(seen(17), ([0; 4], false, None));
-        // The same slot as minute 12, which it replaces.
+        // Minute 17 uses the slot of minute 12 and replaces it.
         responses.observe(&quote(answered(1)), at_minute(17));
         let found = responses.summaries(at_minute(17)).remove(0);
         assert_eq!(found.kinds[0].recent, [1, 0, 0, 0]);
-        // A clock that was set back: future minutes are not counted.
+        // If the clock was set back, future minutes are not counted.
         assert_eq!(responses.summaries(at_minute(3))[0].kinds[0].recent, [0; 4]);
     }
 
     #[test]
-    fn pairs_are_bounded_and_idle_ones_make_room() {
+    fn pairs_are_limited_and_idle_ones_are_replaced() {
         let responses = ResponseTimes::default();
         let max = u32::try_from(ResponseTimes::PAIRS_MAX).unwrap();
         let of_asker = |asker| Response { asker: Some(id(asker)), ..quote(Outcome::Unanswered) };

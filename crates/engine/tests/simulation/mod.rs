@@ -189,7 +189,7 @@ impl Run {
             }
         }
         if !self.random.one_in(3) {
-            // Not an orderly end: nothing reaches the disk any longer.
+            // This is not an orderly shutdown: nothing reaches the disk any longer.
             self.disk.inject(self.disk.operations().len() as u64, Fault::Crash);
         }
         engine.shutdown();

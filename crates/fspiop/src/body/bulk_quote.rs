@@ -22,7 +22,6 @@ pub const BULK_QUOTES_MAX: usize = 1_000;
 pub struct BulkQuoteRequest<'a> {
     /// Identifies the bulk quote in all messages about it.
     pub bulk_quote_id: TransferId,
-    /// The payer.
     pub payer: PartyInfo<'a>,
     /// The quotes, 1 to 1 000.
     pub quotes: Vec<IndividualQuote<'a>>,
@@ -33,15 +32,12 @@ pub struct BulkQuoteRequest<'a> {
 /// One quote of a bulk quote.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IndividualQuote<'a> {
-    /// Identifies the quote.
     pub quote_id: TransferId,
     /// Identifies the transaction that the quote is for.
     pub transaction_id: TransferId,
-    /// The payee.
     pub payee: PartyInfo<'a>,
     /// Whether the amount is the one to send or to receive.
     pub amount_type: AmountType,
-    /// The amount.
     pub amount: QuotedMoney<'a>,
 }
 
@@ -57,7 +53,6 @@ pub struct BulkQuoteResponse<'a> {
 /// The result for one quote of a bulk quote.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IndividualQuoteResult<'a> {
-    /// Identifies the quote.
     pub quote_id: TransferId,
     /// The amount that the payer's DFSP has to transfer; absent if the quote failed.
     pub transfer_amount: Option<QuotedMoney<'a>>,

@@ -24,9 +24,7 @@ pub struct BulkTransferBody {
     pub bulk_transfer_id: TransferId,
     /// Identifies the bulk quote that it executes.
     pub bulk_quote_id: TransferId,
-    /// The payer DFSP.
     pub payer: FspId,
-    /// The payee DFSP.
     pub payee: FspId,
     /// The transfers, 1 to [`BULK_ITEMS_MAX`], each once. The schema allows amounts that a ledger cannot represent, and
     /// conditions that no fulfilment can match. Such items are rejected asynchronously.
@@ -42,7 +40,6 @@ pub struct BulkTransferBody {
 pub struct BulkItem {
     /// The amount. If a ledger cannot represent it, the text is retained.
     pub amount: Result<Amount, UnfitAmount>,
-    /// The currency.
     pub currency: Currency,
     /// The ILP packet, base64url, opaque to the hub.
     pub ilp_packet: Box<str>,
@@ -186,12 +183,7 @@ pub enum BulkItemResult {
         extensions: Option<Box<str>>,
     },
     /// `errorInformation`
-    Error {
-        /// The payee's error code.
-        code: ErrorCode,
-        /// The payee's description.
-        description: Box<str>,
-    },
+    Error { code: ErrorCode, description: Box<str> },
     /// The fulfilment is not 32 bytes.
     FulfilmentInvalid,
     /// The result has both a fulfilment and an error, or neither.

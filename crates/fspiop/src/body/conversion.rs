@@ -37,9 +37,7 @@ pub struct ConversionBody<'a> {
 /// asynchronously.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConvertedAmount<'a> {
-    /// The amount.
     pub amount: Result<Amount, RefusedAmount<'a>>,
-    /// The currency.
     pub currency: Currency,
 }
 

@@ -17,7 +17,6 @@ const CHARGES_MAX: usize = 16;
 pub struct FxQuoteRequest<'a> {
     /// Identifies the quote in all messages about it.
     pub conversion_request_id: TransferId,
-    /// The requested terms.
     pub terms: ConversionTerms<'a>,
 }
 
@@ -26,7 +25,6 @@ pub struct FxQuoteRequest<'a> {
 pub struct FxQuoteResponse<'a> {
     /// The condition of the conversion, 43 base64url characters.
     pub condition: Option<Cow<'a, str>>,
-    /// The offered terms.
     pub terms: ConversionTerms<'a>,
 }
 
@@ -54,7 +52,6 @@ pub struct ConversionTerms<'a> {
 /// One side of a conversion.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConversionAmount<'a> {
-    /// The currency.
     pub currency: Currency,
     /// The amount in canonical form; absent if the other party is to provide it.
     pub amount: Option<Cow<'a, str>>,

@@ -14,7 +14,6 @@ pub(crate) enum Kind {
     Array,
     /// A text without escapes.
     Text,
-    /// A text with escapes.
     EscapedText,
     Null,
     /// A number, `true` or `false`.
@@ -463,13 +462,13 @@ mod tests {
         #![proptest_config(ProptestConfig { cases: 4_000, failure_persistence: None, ..ProptestConfig::default() })]
 
         #[test]
-        fn it_takes_what_serde_json_takes(text in "[\\[\\]{}:,\"\\\\ \n\t0-9.eE+\\-truefalsn\u{1}é]{0,40}") {
+        fn json_like_texts_have_the_verdict_of_serde_json(text in "[\\[\\]{}:,\"\\\\ \n\t0-9.eE+\\-truefalsn\u{1}é]{0,40}") {
             let (theirs, ours) = verdicts(&text);
             prop_assert_eq!(ours, theirs);
         }
 
         #[test]
-        fn it_takes_any_text_that_serde_json_takes(text in any::<String>()) {
+        fn arbitrary_texts_have_the_verdict_of_serde_json(text in any::<String>()) {
             let (theirs, ours) = verdicts(&text);
             prop_assert_eq!(ours, theirs);
             let (theirs, ours) = verdicts(&format!("\"{text}\""));
@@ -477,7 +476,7 @@ mod tests {
         }
 
         #[test]
-        fn it_takes_damaged_messages_as_serde_json_does(
+        fn damaged_messages_have_the_verdict_of_serde_json(
             at in 0..MESSAGE.len(),
             length in 0..6_usize,
             patch in "[\\[\\]{}:,\"\\\\ \n0-9.eE+\\-u]{0,4}",
@@ -491,7 +490,7 @@ mod tests {
         }
 
         #[test]
-        fn values_are_where_they_are(patch in "[0-9a-z ]{0,12}", at in 0..MESSAGE.len()) {
+        fn parsed_document_equals_serde_json(patch in "[0-9a-z ]{0,12}", at in 0..MESSAGE.len()) {
             let mut text = MESSAGE.to_string();
             if text.is_char_boundary(at) {
                 text.insert_str(at, &patch);

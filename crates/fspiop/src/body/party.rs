@@ -26,7 +26,6 @@ pub struct PartyInfo<'a> {
 /// The identifier of a party and its DFSP.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PartyIdInfo<'a> {
-    /// The type of the identifier.
     pub kind: PartyIdType,
     /// The identifier, 1 to 128 characters.
     pub identifier: Cow<'a, str>,

@@ -28,7 +28,6 @@ pub struct TransactionRequest<'a> {
     pub payee: PartyInfo<'a>,
     /// The payer, which is to pay.
     pub payer: PartyIdInfo<'a>,
-    /// The amount.
     pub amount: QuotedMoney<'a>,
     /// Time until which a response is requested. It may be in the past, because hubs do not enforce it.
     pub expiration: Option<Timestamp>,
@@ -37,7 +36,6 @@ pub struct TransactionRequest<'a> {
 /// The state of a transaction request according to the payer's side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TransactionRequestState {
-    /// The request was received.
     Received,
     /// The request was sent to the payer.
     Pending,
@@ -50,7 +48,6 @@ pub enum TransactionRequestState {
 /// The body of `PUT /transactionRequests/{ID}`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TransactionRequestResponse {
-    /// The state of the request.
     pub state: TransactionRequestState,
     /// The transaction that the payer's side created for it.
     pub transaction_id: Option<TransferId>,

@@ -22,13 +22,10 @@ pub struct QuoteRequest<'a> {
     pub transaction_id: TransferId,
     /// The transaction request that the payment fulfils.
     pub transaction_request_id: Option<TransferId>,
-    /// The payee.
     pub payee: PartyInfo<'a>,
-    /// The payer.
     pub payer: PartyInfo<'a>,
     /// Whether the amount is the one to send or to receive.
     pub amount_type: AmountType,
-    /// The amount.
     pub amount: QuotedMoney<'a>,
     /// Time until which the quote is requested. It may be in the past, because hubs do not enforce it.
     pub expiration: Option<Timestamp>,
@@ -39,7 +36,6 @@ pub struct QuoteRequest<'a> {
 pub struct QuoteResponse<'a> {
     /// The amount that the payer's DFSP has to transfer.
     pub transfer_amount: QuotedMoney<'a>,
-    /// The amount that the payee receives.
     pub payee_receive_amount: Option<QuotedMoney<'a>>,
     /// Time until which the terms are valid. It may be in the past, because hubs do not enforce it.
     pub expiration: Timestamp,

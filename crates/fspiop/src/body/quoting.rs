@@ -15,7 +15,6 @@ use crate::SyncError;
 /// represent, and hubs do not calculate with it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QuotedMoney<'a> {
-    /// The currency.
     pub currency: Currency,
     /// The amount, in the canonical form of FSPIOP API v1.1 §7.1.5.
     pub amount: Cow<'a, str>,

@@ -16,11 +16,8 @@ use crate::octets::{decode_octets, decode_octets_leniently};
 pub struct PrepareBody<'a> {
     /// Identifies the transfer in all messages about it.
     pub transfer_id: TransferId,
-    /// The payee DFSP.
     pub payee: FspId,
-    /// The payer DFSP.
     pub payer: FspId,
-    /// The currency.
     pub currency: Currency,
     /// The amount. The schema allows more digits than a ledger can represent. Such an amount is rejected
     /// asynchronously.
@@ -28,7 +25,7 @@ pub struct PrepareBody<'a> {
     /// The ILP packet, base64url, opaque to the hub.
     pub ilp_packet: Cow<'a, str>,
     /// SHA-256 of the fulfilment; `None` if the text is not the canonical text of 32 bytes, so that no fulfilment could
-    /// match. It is then rejected asynchronously.
+    /// match. The hub then rejects the transfer asynchronously.
     pub condition: Option<[u8; 32]>,
     /// Time when the transfer expires unless it is fulfilled.
     pub expiration: Timestamp,
@@ -82,7 +79,8 @@ pub fn parse_prepare(body: &[u8]) -> Result<PrepareBody<'_>, SyncError> {
 /// The state of a transfer according to the payee.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TransferState {
-    /// Not decided yet. The schema allows it, but it is not an answer to a prepare: reject it with 3100.
+    /// The payee has not decided yet. The schema allows this state, but it is not an answer to a prepare: reject it
+    /// with 3100.
     Received,
     /// The payee delivers if the hub commits, and waits for the outcome (from version 1.1 on).
     Reserved,

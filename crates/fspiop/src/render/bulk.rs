@@ -17,9 +17,7 @@ pub struct BulkRequest<'a> {
     pub id: &'a str,
     /// Identifies the bulk quote that it executes.
     pub quote: TransferId,
-    /// The payer DFSP.
     pub payer: FspId,
-    /// The payee DFSP.
     pub payee: FspId,
     /// Time when the items expire.
     pub expires_at: Timestamp,
@@ -30,11 +28,9 @@ pub struct BulkRequest<'a> {
 /// One transfer of a `POST /bulkTransfers`.
 #[derive(Clone, Copy, Debug)]
 pub struct BulkRequestItem<'a> {
-    /// Identifies the transfer.
     pub id: TransferId,
     /// The amount; its text if no ledger can represent it.
     pub amount: Result<Amount, &'a str>,
-    /// The currency.
     pub currency: Currency,
     /// The ILP packet, base64url.
     pub ilp_packet: &'a str,
@@ -87,7 +83,6 @@ fn write_item(out: &mut Vec<u8>, item: &BulkRequestItem<'_>) {
 /// The fields of a `PUT /bulkTransfers/{ID}`, except its results.
 #[derive(Clone, Copy, Debug)]
 pub struct BulkState<'a> {
-    /// The state of the bulk transfer.
     pub state: &'a str,
     /// Time when it became final; `None` before.
     pub completed_at: Option<Timestamp>,
@@ -109,7 +104,6 @@ pub enum BulkItemOutcome<'a> {
     },
     /// The transfer was rejected or aborted.
     Failed {
-        /// The code of the error.
         code: ErrorCode,
         /// The description of the error; it is cut at 128 characters.
         description: Cow<'a, str>,

@@ -133,7 +133,7 @@ mod tests {
         assert!(slow.take(Class::New, DFSP, 10, 0) && !slow.take(Class::New, DFSP, 10, 8 * SECOND_NS));
         assert!(slow.take(Class::New, DFSP, 10, 10 * SECOND_NS));
         assert!(slow.take(Class::New, SourceId(u32::MAX), u64::MAX, 0));
-        // A year of uptime.
+        // The hub has been running for a year.
         let late = ByteShares::new(MIB);
         assert!(late.take(Class::New, DFSP, 2 * MIB, 365 * 86_400 * SECOND_NS));
         assert!(!late.take(Class::New, DFSP, 1, 365 * 86_400 * SECOND_NS));

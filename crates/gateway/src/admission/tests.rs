@@ -157,7 +157,7 @@ fn more_commands_may_wait_if_the_engine_is_fast() {
         }
         gate.engine.end_interval(1);
     }
-    // Ten per interval, and 25 intervals in half a second.
+    // The engine decides ten commands per interval, and half a second has 25 intervals.
     let held: Vec<_> = (0..240).map(|_| gate.enter_engine()).collect();
     let now = Instant::now();
     assert_eq!(gate.ask_engine(Class::New, now), Ok(()));
@@ -180,7 +180,7 @@ fn engine_without_answers_receives_no_new_commands() {
 }
 
 #[test]
-fn very_many_refusals_wait() {
+fn delayed_rejections_are_limited() {
     let gate = gate(AdmissionSettings::default());
     let held = (0..200).filter(|_| gate.refusal_delay().is_some()).count();
     assert_eq!(held, 150);

@@ -413,7 +413,7 @@ fn gateway_acts_only_for_participants_bound_to_it() {
         (&["edge.example"], &["far"], unknown.clone()),
         (&["edge2.example"], &["blue"], unknown),
         (&["edge.example", "edge2.example"], &["both"], Err(Denial::Ambiguous)),
-        // For other clients the header has no meaning.
+        // From other clients, the hub ignores the header.
         (&["blue.example"], &["greenbank"], Ok(None)),
         (&["stranger.example"], &["blue"], Ok(None)),
         (&[], &["blue"], Ok(None)),

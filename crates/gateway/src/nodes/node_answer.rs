@@ -7,7 +7,7 @@ use upesi_fspiop::SyncError;
 use upesi_http::Full;
 use upesi_types::ErrorCode;
 
-/// This node is not, or no longer, the leader. The request had no effect that the next leader does not know.
+/// This node is not the leader. The request had no effect that the next leader does not know.
 const DOES_NOT_LEAD: StatusCode = StatusCode::MISDIRECTED_REQUEST;
 /// Maximum number of bytes in an answer: a code and 128 characters.
 pub(super) const ANSWER_BYTES_MAX: usize = 1024;

@@ -39,7 +39,7 @@ const REQUIRED: [&str; 7] =
     ["transferId", "payeeFsp", "payerFsp", "amount", "ilpPacket", "condition", "expiration"];
 
 #[test]
-fn a_prepare_lacks_something() {
+fn prepare_without_a_required_member_is_rejected() {
     let running = Running::plain();
     for name in REQUIRED {
         let body = prepare_body(ID).replacen(&format!("{},", member(name)), "", 1);
@@ -190,7 +190,7 @@ fn body_that_is_not_json_is_rejected() {
 }
 
 #[test]
-fn unusual_bodies_are_taken() {
+fn unusual_valid_bodies_are_accepted() {
     let running = Running::plain();
     let nested = format!(r#""x":{}1{},"expiration""#, "[".repeat(126), "]".repeat(126));
     for body in [
@@ -205,7 +205,7 @@ fn unusual_bodies_are_taken() {
 }
 
 #[test]
-fn fulfils_break_the_schema() {
+fn invalid_fulfils_are_rejected() {
     check(
         &Running::plain(),
         &[
@@ -234,7 +234,7 @@ fn fulfils_break_the_schema() {
 }
 
 #[test]
-fn aborts_break_the_schema() {
+fn invalid_aborts_are_rejected() {
     check(
         &Running::plain(),
         &[

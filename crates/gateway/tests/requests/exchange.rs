@@ -24,7 +24,7 @@ fn state(running: &Running, id: &str) -> Option<PublicState> {
 }
 
 #[test]
-fn successes_are_empty() {
+fn successful_answers_have_no_body() {
     let running = Running::plain();
     for (request, status) in [
         (post(&[], prepare_body(ID)), 202),
@@ -46,7 +46,7 @@ fn successes_are_empty() {
 }
 
 #[test]
-fn money_moves() {
+fn prepare_and_fulfil_move_money() {
     let running = Running::plain();
     let mut client = running.connect();
     assert_eq!(client.exchange(&post(&[], prepare_body(ID))).status, 202);
@@ -217,7 +217,7 @@ fn a_stopped_engine_is_unavailable() {
 }
 
 #[test]
-fn operators_are_answered() {
+fn health_liveness_metadata_and_cache_requests_are_answered() {
     let running = Running::plain();
     let ask = |line: &str| running.ask(format!("{line} HTTP/1.1\r\nhost: hub\r\n\r\n").as_bytes());
     let health = ask("GET /health");

@@ -70,7 +70,7 @@ fn body_at_the_limit_is_accepted() {
 }
 
 #[test]
-fn chunked_bodies_are_bodies() {
+fn chunked_bodies_are_accepted() {
     let running = Running::plain();
     for chunk_bytes in [1, 7, 100_000] {
         assert_eq!(running.ask(&chunked_post(&prepare_body(ID), chunk_bytes)).status, 202);

@@ -241,7 +241,7 @@ fn undelivered_requests_wait_for_the_next_leader() {
     let recorder = Arc::new(Recorder(Mutex::default()));
     let leader = Leader::start(Some(Arc::clone(&recorder)));
     let mut former = Leader::start(None);
-    // A node that has stopped but still has its port.
+    // The engine of this node has stopped, but its port is still open.
     former.running.engine.take().unwrap().shutdown();
     for (number, first) in [former.port.local_addr(), nowhere()].into_iter().enumerate() {
         let follower = Follower::of(&[first, leader.port.local_addr()]);
@@ -414,7 +414,7 @@ fn role_changes_on_an_open_connection() {
 #[test]
 fn request_that_meets_a_handover_is_forwarded_to_the_new_leader() {
     let (next, mut former, mut stopped) = (Leader::start(None), Running::plain(), Leader::start(None));
-    // A node that does not lead, before the node that does.
+    // The first address belongs to a stopped node, the second one to the leader.
     stopped.running.engine.take().unwrap().shutdown();
     let follower = Follower::of(&[stopped.port.local_addr(), next.port.local_addr()]);
     follower.roles.set(leads(&former, &follower.hand_on));

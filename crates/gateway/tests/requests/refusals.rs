@@ -251,7 +251,7 @@ fn parties() {
 }
 
 #[test]
-fn path_ids() {
+fn invalid_path_id_is_rejected() {
     let long = "x".repeat(129);
     check(
         &Running::plain(),

@@ -28,11 +28,11 @@ pub(super) struct Interim {
 
 #[derive(Debug)]
 enum Place {
-    /// At the beginning of a response, with the known part of its status line.
+    /// The beginning of a response, with the known part of its status line.
     Status { line: [u8; STATUS_END], length: usize },
-    /// Within an interim response. `is_line_empty`: whether the current line is empty so far.
+    /// An interim response. `is_line_empty`: whether the current line is empty so far.
     Interim { is_line_empty: bool },
-    /// In the final response.
+    /// The final response.
     Final,
 }
 
@@ -153,7 +153,7 @@ mod tests {
         for _ in 0..3 {
             interim.request_begins();
             interim.read(almost.as_bytes()).unwrap();
-            // More bytes of a long request.
+            // The second call stands for more bytes of the same request.
             interim.request_begins();
             interim.read(OK.as_bytes()).unwrap();
         }

@@ -48,7 +48,6 @@ pub struct Connection {
 pub struct PeerIdentity {
     /// Its number in the ledger.
     pub number: u32,
-    /// Its name.
     pub name: Box<str>,
 }
 

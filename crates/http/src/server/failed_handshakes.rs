@@ -129,7 +129,7 @@ mod tests {
         assert_eq!(wait_of(&addresses, 1, false).await, 0);
         assert_eq!(wait_of(&addresses, 1, false).await, 250);
         assert_eq!(wait_of(&addresses, 2, true).await, 0, "another address");
-        // Five at once: one per interval.
+        // Five handshakes are requested at once, and one begins per interval.
         let start = Instant::now();
         let waits = (0..5).map(|_| addresses.begin(address(1)));
         let begun = futures_util::future::join_all(waits).await;

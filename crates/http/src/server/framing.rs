@@ -29,7 +29,7 @@ pub(super) struct Framing {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// Before the first line of a request; empty lines are skipped (RFC 9112 §2.2).
+    /// The state before the first line of a request. Empty lines are skipped (RFC 9112 §2.2).
     Start,
     Head,
     /// Remaining bytes of a body of known length, or of a chunk with the line end after it.

@@ -49,7 +49,6 @@ pub enum ProxyRefusal {
 }
 
 impl ProxyRefusal {
-    /// All reasons.
     pub const ALL: [Self; 5] = [Self::Unlisted, Self::Malformed, Self::Late, Self::Closed, Self::Crowded];
 
     /// The reason as a label of a metric.

@@ -70,7 +70,6 @@ impl Room {
         self.turns[worker].clone()
     }
 
-    /// The supervisor of unfinished handshakes.
     pub(super) fn handshakes(&self) -> &Arc<Supervisor> {
         // There is at least one worker.
         &self.supervisors[self.supervisors.len() - 1]
@@ -289,7 +288,7 @@ mod tests {
             crowd.extend((0..batch_of(MAX)).map(|number| begin(1, MAX + number)));
         }
         assert!(!room.is_there_for_handshake(address(1), MAX), "the crowd");
-        // A third of the limit: for the crowd, for this address and for another one.
+        // The crowd, this address and another one each have a third of the limit.
         let mut others = Vec::new();
         while room.is_there_for_handshake(address(2), MAX) {
             others.push(begin(2, 1_000));

@@ -55,7 +55,6 @@ pub enum Outcome {
     Untrusted,
     /// The certificate has expired, or is not valid yet.
     Expired,
-    /// The certificate is revoked.
     Revoked,
     /// The revocation list is missing or stale.
     NoList,
@@ -63,16 +62,15 @@ pub enum Outcome {
     WrongPurpose,
     /// The client does not speak TLS.
     Plaintext,
-    /// It took too long, or was closed to make room for another.
+    /// The handshake took too long, or was closed to make room for another.
     Late,
-    /// The client ended it.
+    /// The client ended the handshake.
     Closed,
     /// The sides have no common version or cipher suite, or a message was invalid.
     Protocol,
 }
 
 impl Outcome {
-    /// All outcomes.
     pub const ALL: [Self; 11] = [
         Self::Established,
         Self::NoCertificate,

@@ -61,7 +61,7 @@ pub(super) fn refusal_of<B>(request: &Request<B>) -> Option<Refusal> {
 /// rejects it. It must have one authority (RFC 9113 §8.3.1), one length, and at most the headers of HTTP/1.1, and must
 /// not open a tunnel. The library has already rejected headers that concern a connection.
 pub(super) fn normalise<B>(request: &mut Request<B>) -> Option<Refusal> {
-    // With HTTP/1.1 it would also have these two headers.
+    // An HTTP/1.1 request would also have these two headers.
     let besides = [HOST, CONTENT_LENGTH].iter().filter(|name| !request.headers().contains_key(*name)).count();
     if request.headers().len() + besides > HEADERS_MAX {
         return refuse(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "the request has too many headers");
@@ -79,7 +79,7 @@ pub(super) fn normalise<B>(request: &mut Request<B>) -> Option<Refusal> {
         let authority = authority.as_str();
         match request.headers().get(HOST) {
             Some(host) if !is_text(host.as_bytes(), authority) => {
-                return refuse(StatusCode::BAD_REQUEST, "Host must be what :authority is");
+                return refuse(StatusCode::BAD_REQUEST, "Host must equal :authority");
             }
             Some(_) => {}
             None => {

@@ -432,7 +432,8 @@ impl Supervisor {
             Phase::Busy | Phase::Waiting => {}
             Phase::Head if age > self.head_ticks => watched.tell(Order::Abort),
             Phase::Closing if age > self.linger_ticks => watched.tell(Order::Abort),
-            // It should have ended by itself: the peer does not read the last answer.
+            // The connection should have ended by itself. It is still open because the peer does not read the last
+            // answer.
             Phase::Idle if age > self.idle_ticks.saturating_add(self.head_ticks) => {
                 watched.tell(Order::Abort)
             }

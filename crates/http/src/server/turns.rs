@@ -149,7 +149,7 @@ impl<P: Eq + Hash> Window<P> {
         self.ends = Some(now + WINDOW);
         self.parties.retain(|_, party| {
             party.took = Duration::ZERO;
-            // A queued task also holds the queue.
+            // A queued task also holds a reference to the queue.
             Arc::strong_count(&party.queue) > 1
         });
     }

@@ -75,7 +75,7 @@ async fn few_interim_responses_are_skipped_and_the_connection_is_kept() {
 async fn endless_interim_responses_end_the_connection() {
     let (pool, thread) = peer(2, |stream| {
         assert!(read_request(stream));
-        // Until the other side no longer reads.
+        // Interim responses are sent until the client closes the connection.
         while stream.write_all(CONTINUE.repeat(100).as_bytes()).is_ok() {}
     });
     for _ in 0..2 {

@@ -330,12 +330,12 @@ async fn unresponsive_peer_leaves_connections_for_others() {
             tokio::spawn(async move { pool.send(get("/hold"), ample()).await })
         })
         .collect();
-    // Three quarters, although its own maximum is 64.
+    // A peer may use three quarters of all connections, although its own maximum is 64.
     silent.until_held(6).await;
     assert_eq!((outbound.open(), to_silent.connections_busy()), (Some(6), 20));
     for _ in 0..10 {
         assert_eq!(to_other.send(get("/count"), ample()).await.unwrap().status, StatusCode::OK);
-        // Not kept open while descriptors are scarce.
+        // A connection is not kept open while descriptors are scarce.
         assert_eq!((outbound.open(), to_other.connections_idle()), (Some(6), 0));
     }
     silent.script.release.add_permits(20);

@@ -88,7 +88,7 @@ async fn candidate_that_authenticates_or_is_served_is_kept() {
     ask(&mut busy, COUNT).await;
     let mut last = running.connect().await;
     ask(&mut last, COUNT).await;
-    // The search for this one finds all four, and the first one is closed.
+    // The next connection needs a place. The search finds all four candidates and closes the first one.
     let mut next = running.connect().await;
     ask(&mut next, KNOWN).await;
     until_closed(&mut first).await;

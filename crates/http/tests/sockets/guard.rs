@@ -223,7 +223,7 @@ async fn rejected_destinations_receive_no_connection() {
     listener.set_nonblocking(true).unwrap();
     let port = listener.local_addr().unwrap().port();
     let guard = Guard::with_names(rules(&[]), names);
-    // Also the system's names.
+    // Names that the system resolves are checked as well.
     for host in ["localhost", "127.0.0.1", "0.0.0.0", "::ffff:127.0.0.1", "alone.7f000001", "second.7f000001"]
     {
         let (kind, text) = ask(&guard, host, port).await.unwrap_err();

@@ -150,7 +150,7 @@ async fn requests_are_limited_by_address_and_then_by_participant() {
             assert!(peer.send(&get(1, path)).await);
             assert_eq!(peer.outcome(1).await, Outcome::Status(200));
         }
-        // The first request of each connection, and the share of both.
+        // One request per connection may be in flight, and in addition the share of the address or participant.
         let [one, other] = &mut peers;
         for stream in [3, 5, 7] {
             assert!(one.send(&get(stream, "/wait")).await);
@@ -174,7 +174,7 @@ async fn unread_answers_use_no_request_place() {
     let running = scheme.start(limits);
     let mut greedy = scheme.peer_with(&running, &[(4, 0)]).await;
     for stream in (1..64).step_by(2) {
-        // At most as many as may be in flight.
+        // The number of requests is at most the limit in flight.
         assert!(greedy.send(&get(stream, "/large/1000")).await);
         assert_eq!(
             greedy.outcome(stream).await,

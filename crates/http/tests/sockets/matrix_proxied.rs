@@ -158,7 +158,7 @@ async fn proxy_header_determines_the_client_address() {
     let protocol = balancers("127.0.0.0/8", AMPLE);
     let running = behind(&protocol);
     for (header, address) in told() {
-        // In one piece, and byte by byte.
+        // The header is sent in one piece, and then byte by byte.
         let mut stream = running.connect().await;
         let whole = [&header[..], REQUEST.as_bytes()].concat();
         stream.write_all(&whole).await.unwrap();

@@ -342,7 +342,7 @@ async fn clear_text_cases() -> usize {
         listener.until_counted(Outcome::Plaintext, number).await;
     }
     assert_eq!(listener.running.script.requests.load(Ordering::Relaxed), 0);
-    // And TLS on a port without TLS.
+    // A client may also use TLS on a port without TLS.
     let running = Running::start(Limits::default());
     let mut stream = running.connect().await;
     stream.write_all(&client_hello([3, 3], &[[0xc0, 0x2b]])).await.unwrap();

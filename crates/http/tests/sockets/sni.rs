@@ -64,7 +64,7 @@ async fn client_with_another_server_name_is_rejected() {
                 assert!(answer.starts_with("HTTP/1.1 200 "), "{name}: {answer}");
             }
             Err(error) => {
-                // Rejected by the server, before it sends its certificate.
+                // The server rejects the handshake before it sends its certificate.
                 assert_eq!(
                     (is_served, alert(&error)),
                     (false, Some(AlertDescription::AccessDenied)),

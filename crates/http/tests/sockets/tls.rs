@@ -166,7 +166,7 @@ fn issue_odd_ones(scheme: &mut Scheme) {
     // The same name as ours, with another key.
     let imposters = Authority::init(&scheme.file("imposters"), "ours", now, 3650, KeyKind::Rsa2048);
     imposters.unwrap().issue(&Order::new("imposter", Usage::Client, now)).unwrap();
-    // An authority's own certificate as a client's.
+    // The certificate of an authority is used as a client certificate.
     for ending in ["pem", "key"] {
         std::fs::copy(scheme.file(&format!("ours/ca.{ending}")), scheme.file(&format!("ca.{ending}")))
             .unwrap();
@@ -312,7 +312,7 @@ async fn a_handshake_that_stalls_is_closed() {
     let scheme = Scheme::new().serve_within(Limits::default(), Duration::from_millis(50), 512);
     let mut stalled = stall(&scheme).await;
     assert_eq!(timeout(AMPLE, stalled.read(&mut [0; 16])).await.unwrap().unwrap_or(0), 0);
-    // Also one that sends nothing at all.
+    // A connection that sends nothing is also closed.
     let mut silent = scheme.running().connect().await;
     assert_eq!(timeout(AMPLE, silent.read(&mut [0; 16])).await.unwrap().unwrap_or(0), 0);
     scheme.until_counted(Outcome::Late, 2).await;
@@ -400,7 +400,7 @@ async fn a_revoked_caller_loses_its_connection_and_others_keep_theirs() {
     assert!(ask(&green, "/who").await.is_err(), "neither the connection nor the session is left");
     scheme.until_counted(Outcome::Revoked, 1).await;
     assert_eq!(ask(&blue, "/who").await.unwrap(), "bluewallet");
-    // On the same connection.
+    // The request of bluewallet used its existing connection.
     assert_eq!(scheme.secured().counts.of(Outcome::Established), 2);
 }
 
@@ -409,7 +409,7 @@ async fn a_new_certificate_is_used_from_the_next_connection_on() {
     let mut scheme = Scheme::new().serve();
     let old = scheme.client("greenbank");
     assert_eq!(ask(&old, "/who").await.unwrap(), "greenbank");
-    // Another hub key of another authority, which only new clients trust.
+    // The hub gets a key of another authority, which only new clients trust.
     let mut others = Authority::open(&scheme.file("others")).unwrap();
     others.issue(&Order::new("hub", Usage::Server, present_s()).with_hosts(&["127.0.0.1"])).unwrap();
     for ending in ["pem", "key"] {

@@ -45,7 +45,6 @@ pub enum Fault {
 /// The operations that a fault can be injected into.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
-    /// Creation of a directory.
     CreateDirectory,
     /// Creation of a file.
     Create,
@@ -59,7 +58,6 @@ pub enum Operation {
     Rename,
     /// Removal of a file.
     Remove,
-    /// A sync of a directory.
     SyncDirectory,
 }
 

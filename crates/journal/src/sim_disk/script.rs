@@ -8,7 +8,6 @@ use crate::{Batch, Disk, END, JournalError, Maintenance, Options, Reader, Recove
 /// Batches to append, generated from a seed.
 #[derive(Debug)]
 pub struct Script {
-    /// The seed of everything in the script.
     pub seed: u64,
     /// The options for opening the journal.
     pub options: Options,

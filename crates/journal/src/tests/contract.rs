@@ -83,7 +83,7 @@ fn no_sector_of_a_frame_looks_unwritten() {
         let length = random.below(3_000) as usize;
         let mut bytes = vec![0; length];
         for byte in &mut bytes {
-            // Zeros, few bits, or the words of masks, in each sector other ones.
+            // The sectors contain zeros, a few bits, or the words of masks, chosen per sector.
             *byte = if fill == 1 && random.one_in(20) { 1 << random.below(8) } else { 0 };
         }
         if fill == 2 {

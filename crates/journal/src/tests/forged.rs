@@ -249,7 +249,7 @@ fn first_frame_after_a_lost_one_is_reported_and_older_ones_are_ignored() {
         }
         other => panic!("{other:?}"),
     }
-    // A copy of an earlier frame, in the place of a batch that was being written.
+    // A copy of an earlier frame is in the place of a batch that was being written.
     let (disk, _) = journal();
     disk.corrupt(FILE, |file| file.copy_within(SECTOR_BYTES..2 * SECTOR_BYTES, END_AT + SECTOR_BYTES));
     let found = judge(&disk).expect("is torn");

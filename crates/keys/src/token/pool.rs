@@ -42,7 +42,6 @@ pub(super) enum Failure {
     NoToken,
     /// Several tokens have the label.
     SeveralTokens,
-    /// An error of the module.
     Module(Error),
 }
 

@@ -81,7 +81,6 @@ impl Encoder<'_> {
         }
     }
 
-    /// A transfer id.
     pub fn transfer_id(&mut self, id: TransferId) {
         self.raw(&id.to_bytes());
     }
@@ -102,7 +101,6 @@ impl Encoder<'_> {
         self.raw(&currency.to_bytes());
     }
 
-    /// An instant.
     pub fn timestamp(&mut self, instant: Timestamp) {
         self.i64(instant.as_ns());
     }
@@ -172,7 +170,6 @@ impl<'a> Decoder<'a> {
         if self.bool()? { read(self).map(Some) } else { Ok(None) }
     }
 
-    /// A transfer id.
     pub fn transfer_id(&mut self) -> Decoded<TransferId> {
         TransferId::from_bytes(&self.array()?).ok_or(DecodeError("unknown form of transfer id"))
     }

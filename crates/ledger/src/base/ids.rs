@@ -39,7 +39,6 @@ impl AccountId {
         NonZeroU32::new(number).map(Self)
     }
 
-    /// The integer.
     pub const fn number(self) -> u32 {
         self.0.get()
     }
@@ -115,7 +114,6 @@ numbered! {
 /// by target, then time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CallbackKey {
-    /// The participant that receives the callback.
     pub target: ParticipantId,
     /// Journal sequence number of the record that owes the callback.
     pub seq: u64,

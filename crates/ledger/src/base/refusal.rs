@@ -174,12 +174,7 @@ pub enum Cause {
     /// The hub rejected the transfer.
     Hub(Refusal),
     /// The payee declined; code and description are the payee's.
-    Payee {
-        /// The payee's error code.
-        code: ErrorCode,
-        /// The payee's description.
-        description: Box<str>,
-    },
+    Payee { code: ErrorCode, description: Box<str> },
 }
 
 impl From<Refusal> for Cause {

@@ -21,23 +21,16 @@ const ITEMS_SHOWN_MAX: usize = 4;
 pub enum Shown<'a> {
     /// No value.
     Absent,
-    /// A flag.
     Flag(bool),
-    /// A number.
     Number(i128),
     /// A text, or a value that is printed as text.
     Text(Cow<'a, str>),
-    /// A participant.
     Participant(ParticipantId),
-    /// An account.
     Account(AccountId),
-    /// A ledger account type.
     AccountType(LedgerAccountTypeId),
-    /// A callback.
     Callback(CallbackKey),
     /// The reason why a request was rejected or a transfer ended.
     Cause(&'a Cause),
-    /// A list.
     List(Vec<Shown<'a>>),
     /// A value with fields.
     Fields(Vec<(&'static str, Shown<'a>)>),

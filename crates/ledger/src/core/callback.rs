@@ -142,7 +142,6 @@ impl Stored for ResourceId {
 /// The resource that a callback concerns.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Subject {
-    /// The resource's kind.
     pub resource: ResourceKind,
     /// The resource's id as it appears in the callback's path.
     pub id: ResourceId,
@@ -176,7 +175,6 @@ impl Subject {
 /// A callback owed to a participant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Callback {
-    /// The participant that receives the callback.
     pub target: ParticipantId,
     /// The resource that the callback concerns.
     pub subject: Subject,

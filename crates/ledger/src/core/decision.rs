@@ -21,7 +21,6 @@ pub struct Decision {
     pub actor: Actor,
     /// The state changes.
     pub events: Vec<Event>,
-    /// The callbacks that are owed.
     pub callbacks: Vec<Callback>,
     /// The reply that is sent once the record is durable.
     pub reply: Reply,
@@ -47,16 +46,13 @@ pub enum Reply {
 /// The reply to an operator's action.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Acted {
-    /// The action was made.
     Made {
-        /// The outcome of the action.
         outcome: AdminOutcome,
         /// The entry that was recorded in the audit trail; `None` if nothing was changed.
         entry: Option<AuditEntry>,
     },
     /// The action was rejected. Nothing was recorded.
     Rejected {
-        /// The reason of the rejection.
         refusal: AdminRefusal,
         /// The operator, with the name of the action.
         by: Attribution,

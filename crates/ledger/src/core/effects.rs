@@ -69,7 +69,7 @@ mod tests {
 
     /// A change of any field, of another event of the record or of the previous entry changes the chain.
     #[test]
-    fn the_chain_is_over_everything() {
+    fn chain_covers_every_field_of_entry_and_record() {
         let events = [Event::FeeRuleEnded { id: 1, until: Timestamp::EPOCH }];
         let base = entry().chain_after(&[0; 32], &events);
         let other = |change: fn(&mut AuditEntry)| {

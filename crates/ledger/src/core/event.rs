@@ -126,7 +126,6 @@ events! {
             id as "transferId": TransferId,
             /// COMMITTED or ABORTED.
             state: FundsState,
-            /// The operator's reason.
             reason: Box<str>,
         } = "funds {id} {state} \"{reason}\"";
         /// A client is this participant if it has the credential.
@@ -166,14 +165,12 @@ events! {
         42 ClockAccepted {
             /// Size of the jump in milliseconds; negative if the clock jumped back.
             jump_ms: i64,
-            /// The operator's reason.
             reason: Box<str>,
         } = "jump of the clock by {jump_ms} ms accepted: \"{reason}\"";
         /// The open settlement window was closed and the next one opened.
         50 WindowClosed {
             id as "settlementWindowId": WindowId,
             next as "nextSettlementWindowId": WindowId,
-            /// The operator's reason.
             reason: Box<str>,
             /// One for each currency and ledger account type that its transfers used.
             contents: Vec<NewContent>,
@@ -183,7 +180,6 @@ events! {
             id as "settlementId": SettlementId,
             /// Number of the settlement model.
             model as "settlementModelId": u32,
-            /// The operator's reason.
             reason: Box<str>,
             /// The window contents that it settles.
             contents: Vec<ContentRef>,
@@ -197,7 +193,6 @@ events! {
         /// A settlement was aborted, or another reason for the abort was recorded. Further events return the money.
         53 SettlementAborted {
             id as "settlementId": SettlementId,
-            /// The operator's reason.
             reason: Box<str>,
             /// The bank's reference.
             external_reference as "externalReference": Option<Box<str>>,
@@ -304,7 +299,8 @@ events! {
             /// Number of ignored results: their transfers are not in the bulk transfer, or not open.
             ignored: u32,
         } = "bulk transfer {id} answered: {results}; ignored: {ignored}";
-        /// Nothing of a bulk transfer is left to decide. It is COMPLETED if an item was committed, otherwise REJECTED.
+        /// All items of a bulk transfer are decided. The bulk transfer is COMPLETED if an item was committed, otherwise
+        /// REJECTED.
         84 BulkEnded {
             id as "bulkTransferId": BulkId,
             /// The payee's reason for rejecting the bulk transfer as a whole.
@@ -331,7 +327,7 @@ events! {
             = "operator {name} has {credential}";
         /// A credential is rejected from now on.
         95 CredentialRemoved { name as "operator": Box<str>, credential as "credentialId": u32 }
-            = "operator {name} lost credential {credential}";
+            = "credential {credential} of operator {name} removed";
         /// A change waits for a second person.
         96 ProposalMade(proposal: Box<Proposal>) = "{proposal}";
         /// A proposal ended. If it was executed, the events of the change precede this event in the record.

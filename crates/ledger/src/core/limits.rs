@@ -49,9 +49,7 @@ pub struct Limits {
     pub pairs: usize,
     /// Settlements, including ended ones.
     pub settlements: usize,
-    /// Accounts in all settlements.
     pub settlement_accounts: usize,
-    /// Windows of one settlement.
     pub windows_per_settlement: usize,
     /// Transfers that one tick ends, so that many simultaneous deadlines cannot block the queue. The engine ticks again
     /// while something is due.
@@ -59,7 +57,6 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// The limits of a shipped hub.
     pub const SHIPPED: Self = Self {
         participants: 10_000,
         accounts: 1_000_000,

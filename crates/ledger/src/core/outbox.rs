@@ -23,7 +23,6 @@ pub struct OutboxEntry<'a> {
 /// Time and reason of giving up delivery.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parked {
-    /// Time of parking.
     pub at: Timestamp,
     /// Number of delivery attempts.
     pub attempts: u32,
@@ -249,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn it_behaves_like_a_map() {
+    fn outbox_behaves_like_a_map() {
         for seed in 1..=20_u64 {
             let (state, mut outbox, mut map) = (&mut (seed << 20), Outbox::default(), BTreeMap::new());
             for step in 1..=1_500_u64 {
@@ -288,7 +287,7 @@ mod tests {
 
     /// Empty places use memory, and removing them takes time. They are removed when they are half of all places.
     #[test]
-    fn empty_places_go_when_they_are_half() {
+    fn empty_places_are_removed_when_they_are_half() {
         const OWED: u64 = 4 * PLACES_COMPACTED_MIN as u64;
         let mut outbox = Outbox::default();
         for seq in 1..=OWED {

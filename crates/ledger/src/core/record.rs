@@ -25,7 +25,6 @@ pub struct Payload<'a> {
 /// A decoded record. Its sequence number and time are in the journal's frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record<'a> {
-    /// The actor that caused the record.
     pub actor: Actor,
     /// The state changes.
     pub events: Vec<Event>,

@@ -10,7 +10,6 @@ use crate::base::stored::stored_struct;
 /// A ledger account type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LedgerAccountType {
-    /// Identifier.
     pub id: LedgerAccountTypeId,
     /// Name, 2–30 word characters.
     pub name: Box<str>,
@@ -37,7 +36,6 @@ pub(crate) const SEEDED_TYPES: [(&str, &str, bool); 6] = [
 pub struct Account {
     /// Identifier, unique across participants.
     pub id: AccountId,
-    /// Owner.
     pub participant: ParticipantId,
     /// Currency of the balance.
     pub currency: Currency,
@@ -47,11 +45,9 @@ pub struct Account {
     pub is_active: bool,
     /// Whether the account has been opened with a balance. Listings omit accounts without one.
     pub is_opened: bool,
-    /// The balance.
     pub balance: Amount,
     /// Sum of the reserved transfers that may still lower this balance, by commit or reversal.
     pub pending_credits: Amount,
-    /// When the account was created.
     pub created_at: Timestamp,
     /// When the balance last changed.
     pub changed_at: Timestamp,

@@ -68,7 +68,6 @@ pub struct Bulk {
     pub answer: Option<BulkAnswer>,
     /// Results of the payee's PUT that have not taken effect yet, by the position of the item.
     pub results: BTreeMap<u32, ItemResult>,
-    /// The current state.
     pub state: BulkState,
 }
 
@@ -189,7 +188,6 @@ pub struct BulkRequest {
 /// The view of a bulk transfer that is sent to its parties.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BulkView {
-    /// The state.
     pub state: PublicBulkState,
     /// Time when it became final; absent before.
     pub completed_at: Option<Timestamp>,

@@ -25,13 +25,10 @@ pub struct FundsPrepare {
     pub name: FspId,
     /// The settlement account in the path.
     pub account: AccountId,
-    /// The amount.
     pub amount: Amount,
-    /// The currency.
     pub currency: Currency,
     /// The bank's reference.
     pub external_reference: Box<str>,
-    /// The operator's reason.
     pub reason: Box<str>,
     /// JSON text of the extension array.
     pub extensions: Option<Box<str>>,
@@ -47,13 +44,10 @@ pub struct Deposit {
     pub id: TransferId,
     /// The participant whose funds move.
     pub name: FspId,
-    /// The amount.
     pub amount: Amount,
-    /// The currency.
     pub currency: Currency,
     /// The bank's reference.
     pub external_reference: Box<str>,
-    /// The operator's reason.
     pub reason: Box<str>,
     /// JSON text of the extension array.
     pub extensions: Option<Box<str>>,
@@ -72,7 +66,6 @@ pub struct FundsEnd {
     pub name: FspId,
     /// The settlement account in the path.
     pub account: AccountId,
-    /// The operator's reason.
     pub reason: Box<str>,
 }
 
@@ -88,7 +81,6 @@ pub enum FundsAction {
 /// A fee rule to be created.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewFeeRule {
-    /// The terms of the rule.
     pub terms: FeeTerms<FspId>,
     /// Start of the rule, not before now. If absent, the rule applies from now on.
     pub from: Option<Timestamp>,

@@ -62,7 +62,6 @@ pub struct Conversion {
     pub fulfilment: Option<[u8; 32]>,
     /// The FXP's last accepted PUT.
     pub answer: Option<ConversionAnswer>,
-    /// The current state.
     pub state: ConversionState,
 }
 

@@ -60,7 +60,6 @@ pub struct FeeTerms<P> {
     pub decimals: u8,
     /// Fixed amount, added to the share.
     pub fixed: Amount,
-    /// The party that pays the fee.
     pub paid_by: FeePayer,
 }
 
@@ -75,7 +74,6 @@ pub struct FeeRule {
     pub from: Timestamp,
     /// The end of the rule: it no longer applies to commits from this instant on.
     pub until: Option<Timestamp>,
-    /// Time of creation.
     pub created_at: Timestamp,
 }
 

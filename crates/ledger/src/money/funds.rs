@@ -47,7 +47,6 @@ pub struct FundsTransfer {
     pub id: TransferId,
     /// Deposit or withdrawal.
     pub direction: FundsDirection,
-    /// The participant whose funds move.
     pub participant: ParticipantId,
     /// The DFSP's settlement account.
     pub account: AccountId,
@@ -55,7 +54,6 @@ pub struct FundsTransfer {
     pub hub_account: AccountId,
     /// The amount, above zero.
     pub amount: Amount,
-    /// The currency.
     pub currency: Currency,
     /// The bank's reference.
     pub external_reference: Box<str>,
@@ -65,7 +63,6 @@ pub struct FundsTransfer {
     pub extensions: Option<Box<str>>,
     /// Fingerprint of the request, to distinguish a resend from a modified request.
     pub fingerprint: Fingerprint,
-    /// The current state.
     pub state: FundsState,
     /// Time when it was recorded.
     pub created_at: Timestamp,

@@ -29,7 +29,6 @@ pub struct Obligation {
     pub kind: ObligationKind,
     /// The id of the transfer or FX transfer.
     pub id: TransferId,
-    /// The window.
     pub window: WindowId,
     /// The account that owes.
     pub debtor: AccountId,

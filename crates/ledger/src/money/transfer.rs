@@ -33,7 +33,6 @@ pub struct Transfer {
     pub payee_account: Option<AccountId>,
     /// The amount; zero if a rejected prepare's amount does not fit the ledger.
     pub amount: Amount,
-    /// The currency.
     pub currency: Currency,
     /// SHA-256 of the fulfilment that commits it; zero if a rejected prepare contained none.
     pub condition: [u8; 32],
@@ -43,11 +42,9 @@ pub struct Transfer {
     pub prepared_at: Timestamp,
     /// Journal sequence number of the prepare, whose record contains headers and body.
     pub prepare_seq: u64,
-    /// Fingerprint of the prepare.
     pub prepare_fingerprint: Fingerprint,
     /// The prepare's extensions (JSON text of the array). After the commit, the fulfil's extensions.
     pub extensions: Option<Box<str>>,
-    /// The current state.
     pub state: TransferState,
 }
 
@@ -56,7 +53,7 @@ pub struct Transfer {
 pub enum TransferState {
     /// The payer's position carries the amount, and the request was sent to the payee.
     Reserved,
-    /// Both positions carry the amount. Final.
+    /// Both positions contain the amount. This state is final.
     Committed(Box<Committed>),
     /// No position carries the amount. Final.
     Aborted(Box<Aborted>),
@@ -90,7 +87,6 @@ pub struct ChargedFee {
     pub payer: AccountId,
     /// The account that the fee is owed to.
     pub payee: AccountId,
-    /// The amount of the fee.
     pub amount: Amount,
     /// The settlement window.
     pub window: WindowId,
@@ -103,7 +99,6 @@ stored_struct! {
 /// Data of an aborted transfer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Aborted {
-    /// The kind of the abort.
     pub kind: AbortKind,
     /// The cause that the parties receive.
     pub cause: Cause,
@@ -111,7 +106,6 @@ pub struct Aborted {
     pub fingerprint: Option<Fingerprint>,
     /// The reason of the operator who ended it; absent if no operator did.
     pub operator_reason: Option<Box<str>>,
-    /// Time of the abort.
     pub at: Timestamp,
 }
 
@@ -130,7 +124,7 @@ impl From<Aborted> for TransferState {
 /// How a committed transfer is settled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Settled {
-    /// With the settlement window that is open at the commit.
+    /// The transfer belongs to the settlement window that is open at the commit.
     InWindow,
     /// Immediately by the commit: the amount moves between these cover accounts, and the positions return to their
     /// values before the transfer.
@@ -376,7 +370,6 @@ impl Show for Settled {
 /// The view of a transfer that is sent to its parties.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TransferView {
-    /// The state.
     pub state: PublicState,
     /// Time when it became final; absent before.
     pub completed_at: Option<Timestamp>,

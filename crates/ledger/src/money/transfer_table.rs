@@ -46,7 +46,6 @@ impl TransferTable {
         self.deadlines = Deadlines::Counted(self.deadlines.len());
     }
 
-    /// The hash of an id in the index.
     fn hash_of(&self, id: TransferId) -> u32 {
         self.hash.hash_one(id) as u32
     }

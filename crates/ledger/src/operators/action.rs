@@ -18,7 +18,7 @@ pub enum Area {
 enum Second {
     /// Yes, unless the policy exempts it.
     Usually,
-    /// Only if the policy requires it.
+    /// The action needs a second operator only if the approval policy requires it.
     AsWished,
     /// Never, because the change is in the safe direction, or the action has a rule of its own.
     Never,

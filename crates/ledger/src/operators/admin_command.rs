@@ -103,7 +103,6 @@ shown_enum! {
         13 EndFunds(end: FundsEnd);
         /// `POST /clock/accept`: confirms that the wall clock is correct although it jumped.
         14 AcceptClock {
-            /// The operator's reason.
             reason: Box<str>,
         };
         /// `POST /settlementModels`.
@@ -114,7 +113,6 @@ shown_enum! {
         17 CloseWindow {
             /// The open window.
             id as "settlementWindowId": WindowId,
-            /// The operator's reason.
             reason: Box<str>,
         };
         /// `POST /settlements`.
@@ -211,14 +209,12 @@ impl AdminCommand {
 pub struct ChangeSet {
     /// The maker's description of the set.
     pub name: Box<str>,
-    /// The changes.
     pub changes: Vec<SetChange>,
 }
 
 /// A change of a set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SetChange {
-    /// The change.
     pub command: AdminCommand,
     /// The state before the change when the set was proposed. The hub fills this in.
     pub before: Box<str>,

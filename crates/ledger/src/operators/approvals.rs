@@ -39,7 +39,6 @@ pub struct Approvals {
 }
 
 impl Approvals {
-    /// The approval policy.
     pub fn policy(&self) -> &ApprovalPolicy {
         &self.policy
     }
@@ -175,7 +174,8 @@ impl Approvals {
             let is_own = by == Some(&*proposal.maker);
             let is_withdrawn = proposal.state() == ProposalState::Withdrawn;
             let id = proposal.id;
-            (is_own != is_withdrawn).then(|| alloc::format!("approval {id} was decided by the wrong person"))
+            (is_own != is_withdrawn)
+                .then(|| alloc::format!("approval {id} was decided by an operator who must not decide it"))
         })
     }
 }

@@ -35,7 +35,6 @@ pub struct Progress {
     pub known_by: Box<str>,
     /// The approver's address.
     pub address: Option<Box<str>>,
-    /// The approver's comment.
     pub comment: Option<Box<str>>,
     /// Number of changes that were made, from the first on.
     pub made: u32,

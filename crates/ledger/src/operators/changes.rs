@@ -13,7 +13,6 @@ use crate::operators::operator::{Roles, Secret};
 pub struct NewOperator {
     /// The operator's name. An unknown name creates an operator.
     pub name: Box<str>,
-    /// The operator's roles.
     pub roles: Roles,
     /// The DFSP that the operator belongs to. This cannot change.
     pub participant: Option<FspId>,
@@ -24,7 +23,6 @@ pub struct NewOperator {
 /// A credential to be added to an operator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewCredential {
-    /// The operator's name.
     pub name: Box<str>,
     /// The secret that proves that a client is the operator.
     pub secret: Secret,

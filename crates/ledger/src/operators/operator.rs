@@ -21,7 +21,6 @@ use crate::operators::person::Person;
 pub const OPERATORS_MAX: usize = 1_000;
 /// Maximum number of credentials of an operator.
 pub const CREDENTIALS_MAX: usize = 8;
-/// Longest name of an operator, in bytes.
 pub const OPERATOR_NAME_BYTES_MAX: usize = 64;
 /// Longest lifetime of a token, in days.
 pub const TOKEN_DAYS_MAX: i64 = 366;
@@ -256,7 +255,6 @@ pub struct Credential {
     pub id: u32,
     /// The secret that proves that a client is the operator.
     pub secret: Secret,
-    /// Time of creation.
     pub created_at: Timestamp,
     /// The end of the credential's validity.
     pub expires_at: Timestamp,
@@ -292,17 +290,13 @@ impl Show for Credential {
 /// An account of the admin API for a user or a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Operator {
-    /// The operator's name.
     pub name: Box<str>,
-    /// The operator's roles.
     pub roles: Roles,
     /// The DFSP that the operator belongs to; `None` for an operator of the hub.
     pub participant: Option<ParticipantId>,
     /// Whether the operator may do anything.
     pub is_active: bool,
-    /// Time of creation.
     pub created_at: Timestamp,
-    /// The operator's credentials.
     pub credentials: Vec<Credential>,
     /// Number of the operator's next credential.
     pub next_credential: u32,
@@ -327,7 +321,6 @@ pub struct Operators {
 }
 
 impl Operators {
-    /// The operator with a name.
     pub fn named(&self, name: &str) -> Option<&Operator> {
         self.by_name.get(name)
     }
@@ -413,7 +406,6 @@ impl Operators {
         self.by_name.get_mut(name).unwrap_or_else(|| panic!("operator {name} was never created"))
     }
 
-    /// Restores the operators from a snapshot.
     pub(crate) fn restore(operators: Vec<Operator>) -> Decoded<Self> {
         let mut restored = Self::default();
         for operator in operators {
@@ -475,7 +467,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_plain() {
+    fn operator_names_have_restricted_characters() {
         for (name, expected) in [
             ("amina", true),
             ("amina.w@bank-1.example", true),

@@ -23,7 +23,6 @@ pub enum AdminOutcome {
     Redelivered(usize),
     /// A window was closed, and this window is now open.
     WindowOpened(WindowId),
-    /// A settlement was created.
     SettlementCreated(SettlementId),
     /// The change waits for a second person, as the proposal with this number.
     Proposed(u64),

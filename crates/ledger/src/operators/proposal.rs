@@ -23,11 +23,9 @@ pub const PROPOSAL_REASON_CHARS_MIN: usize = 10;
 pub struct ProposalEnd {
     /// The final state.
     pub state: ProposalState,
-    /// Time of the end.
     pub at: Timestamp,
     /// The operator who decided; `None` if the proposal expired.
     pub by: Option<Box<str>>,
-    /// The operator's comment.
     pub comment: Option<Box<str>>,
     /// The outcome of the change, or the reason why it failed.
     pub result: Option<Box<str>>,
@@ -44,7 +42,6 @@ pub struct Proposal {
     pub digest: [u8; 32],
     /// The kind of the change.
     pub action: AdminAction,
-    /// The object that is changed.
     pub object: Box<str>,
     /// The object's state when the change was proposed. If the state is different when the proposal is approved, the
     /// change is not made.
@@ -55,11 +52,9 @@ pub struct Proposal {
     pub reason: Box<str>,
     /// The operator who proposed the change.
     pub maker: Box<str>,
-    /// Time of the proposal.
     pub created_at: Timestamp,
     /// The end of the time for approval.
     pub expires_at: Timestamp,
-    /// The end of the proposal, if it has ended.
     pub end: Option<ProposalEnd>,
 }
 
@@ -71,7 +66,6 @@ stored_struct! {
 }
 
 impl Proposal {
-    /// The state of the proposal.
     pub fn state(&self) -> ProposalState {
         self.end.as_ref().map_or(ProposalState::Pending, |end| end.state)
     }

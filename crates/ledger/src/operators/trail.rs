@@ -31,7 +31,6 @@ pub struct Attribution {
     pub on_behalf_of: Option<Box<str>>,
     /// The permission that the request needs.
     pub action: Box<str>,
-    /// The operator's reason.
     pub reason: Option<Box<str>>,
 }
 
@@ -44,7 +43,6 @@ pub struct AuditEntry {
     pub at: Timestamp,
     /// The operator who requested it, and how the operator was authenticated.
     pub by: Attribution,
-    /// The object that was changed.
     pub object: Box<str>,
     /// The object's state before.
     pub before: Box<str>,
@@ -180,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn an_end_stays_whole_and_a_digest_distinguishes_texts() {
+    fn truncated_text_keeps_its_end_and_a_digest() {
         let named = clip_before(&"é".repeat(300), ", by change set 1");
         assert!(named.len() <= AUDIT_TEXT_BYTES_MAX && named.ends_with("é…, by change set 1"), "{named}");
         assert_eq!(clip_before("a cap", ", by change set 1"), "a cap, by change set 1");

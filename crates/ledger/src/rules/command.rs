@@ -65,7 +65,6 @@ pub enum Command {
     Delivered(Vec<CallbackKey>),
     /// The courier gave up a callback.
     Park {
-        /// The callback.
         key: CallbackKey,
         /// Number of delivery attempts.
         attempts: u32,

@@ -156,7 +156,8 @@ impl Ledger {
             Event::FinishedRemoved { to_seq } => {
                 self.removed_to = to_seq;
                 self.divisions.retain(|end| *end > to_seq);
-                // A ledger that applies records late may still hold them. From now on their ids may be used again.
+                // A ledger that applies records late may still contain the removed transfers. From now on their ids may
+                // be used again.
                 self.transfers.drain_finished(to_seq).for_each(drop);
                 self.conversions.drain_finished(to_seq).for_each(drop);
                 self.conversions.ended.forget_to(to_seq);

@@ -11,7 +11,6 @@ use crate::base::codec::{DecodeError, Decoded, Decoder, Encoder};
 use crate::base::show::shown_as_word;
 use crate::base::stored::{Stored, stored_struct};
 
-/// Longest value of a binding, in bytes.
 pub const BINDING_VALUE_BYTES_MAX: usize = 512;
 /// Separates a part of the subject from the issuer in the value of [`BindingKind::Subject`].
 const ISSUER: &str = ";issuer=";
@@ -43,7 +42,6 @@ pub enum BindingKind {
 }
 
 impl BindingKind {
-    /// Every kind.
     pub const ALL: [Self; 7] = [
         Self::SpkiSha256,
         Self::CertSha256,
@@ -268,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn values_have_one_form() {
+    fn binding_values_have_one_form() {
         let digest = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08";
         for (text, form) in [
             (format!("spki-sha256:{}", digest.to_uppercase()), format!("spki-sha256:{digest}")),
@@ -315,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn other_values_are_refused() {
+    fn invalid_binding_values_are_rejected() {
         let long = format!("san-uri:x:{}", "y".repeat(BINDING_VALUE_BYTES_MAX));
         for text in [
             "spki-sha256:9f86",

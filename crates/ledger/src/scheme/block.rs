@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_block_is_read_as_it_is_written_and_nothing_else_is() {
+    fn only_the_written_form_of_a_block_is_read() {
         let digest = "9F86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08";
         for (kind, value) in [("spki-sha256", digest), ("cert-sha256", digest), ("participant", "Green Bank")]
         {

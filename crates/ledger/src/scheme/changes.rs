@@ -12,7 +12,6 @@ use crate::scheme::signature_key::PublicKeyDer;
 /// An endpoint of a participant as it should be after the change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EndpointValue {
-    /// The endpoint's type.
     pub kind: EndpointType,
     /// URL template or address.
     pub value: Box<str>,
@@ -21,9 +20,7 @@ pub struct EndpointValue {
 /// A key to be added to a participant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewSignatureKey {
-    /// The participant.
     pub name: FspId,
-    /// The key.
     pub public_key: PublicKeyDer,
     /// Start of the validity of the key's certificate.
     pub not_before: Option<Timestamp>,

@@ -40,7 +40,6 @@ impl EndpointType {
     pub const PARTIES_SUB_ID_PUT: Self = Self(22);
     /// `PUT /parties/{Type}/{ID}/error`.
     pub const PARTIES_PUT_ERROR: Self = Self(23);
-    /// `PUT /parties/{Type}/{ID}/{SubId}/error`.
     pub const PARTIES_SUB_ID_PUT_ERROR: Self = Self(24);
     /// Base URL for fxQuotes.
     pub const FX_QUOTES: Self = Self(3);

@@ -13,7 +13,6 @@ use crate::scheme::endpoint::EndpointType;
 /// A participant of the scheme.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Participant {
-    /// Identifier.
     pub id: ParticipantId,
     /// Name, as in `FSPIOP-Source`.
     pub name: FspId,
@@ -21,7 +20,6 @@ pub struct Participant {
     pub is_active: bool,
     /// Whether the participant represents other schemes.
     pub is_proxy: bool,
-    /// When it was created.
     pub created_at: Timestamp,
     /// Accounts, in order of creation.
     pub accounts: Vec<AccountRef>,
@@ -53,11 +51,8 @@ impl Participant {
 /// An entry in a participant's list of accounts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AccountRef {
-    /// Currency.
     pub currency: Currency,
-    /// Ledger account type.
     pub kind: LedgerAccountTypeId,
-    /// The account.
     pub id: AccountId,
 }
 
@@ -66,7 +61,6 @@ pub struct AccountRef {
 pub struct Limit {
     /// The currency of the positions that the cap limits.
     pub currency: Currency,
-    /// The cap.
     pub value: Amount,
     /// Share of the cover, in hundredths of a percent, above which operators are warned (1000 is 10 %).
     pub alarm_basis_points: u16,

@@ -58,7 +58,6 @@ impl Show for PublicKeyDer {
 /// A signature key of a participant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SignatureKey {
-    /// The key.
     pub public_key: PublicKeyDer,
     /// Time when it was added.
     pub added_at: Timestamp,
@@ -79,7 +78,7 @@ pub enum SignatureKeyState {
     Current,
     /// The participant signed with it earlier, and such messages may still arrive.
     Previous,
-    /// It no longer verifies messages.
+    /// The key no longer verifies messages.
     Retired,
 }
 
@@ -144,7 +143,6 @@ impl ParticipantKeys {
         self.keys.iter().find(|key| key.public_key.sha256() == *sha256)
     }
 
-    /// The revocation of a key.
     pub fn revocation_of(&self, sha256: &[u8; 32]) -> Option<&RevokedKey> {
         self.revoked.iter().find(|revoked| revoked.sha256 == *sha256)
     }
@@ -197,7 +195,6 @@ impl SignatureKeys {
         self.0.iter().map(|(participant, keys)| (*participant, keys))
     }
 
-    /// The participant that has a key.
     pub fn owner_of(&self, sha256: &[u8; 32]) -> Option<ParticipantId> {
         self.iter().find(|(_, keys)| keys.find(sha256).is_some()).map(|(participant, _)| participant)
     }

@@ -57,7 +57,6 @@ impl NewSettlementModel {
 pub struct NewSettlement {
     /// Name of the settlement model.
     pub model: Box<str>,
-    /// The operator's reason.
     pub reason: Box<str>,
     /// The windows to settle.
     pub windows: Vec<WindowId>,
@@ -66,7 +65,6 @@ pub struct NewSettlement {
 /// `PUT /settlements/{id}` with accounts and the states that they reached.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SettlementAdvance {
-    /// The settlement.
     pub id: SettlementId,
     /// The accounts.
     pub items: Vec<AdvanceItem>,
@@ -79,9 +77,7 @@ pub struct AdvanceItem {
     pub participant: u32,
     /// Number of the account.
     pub account: u32,
-    /// The state.
     pub state: SettlementState,
-    /// The operator's reason.
     pub reason: Box<str>,
     /// The bank's reference.
     pub external_reference: Option<Box<str>>,
@@ -90,9 +86,7 @@ pub struct AdvanceItem {
 /// `PUT /settlements/{id}` with the state ABORTED.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SettlementAbort {
-    /// The settlement.
     pub id: SettlementId,
-    /// The operator's reason.
     pub reason: Box<str>,
     /// The bank's reference.
     pub external_reference: Option<Box<str>>,
@@ -138,7 +132,6 @@ impl AdvanceFault {
 /// `PUT /settlements/{id}/cover`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SettlementCover {
-    /// The settlement.
     pub id: SettlementId,
     /// The accounts.
     pub items: Vec<CoverItem>,
@@ -153,7 +146,6 @@ pub struct CoverItem {
     pub account: u32,
     /// The id of the withdrawal or deposit.
     pub funds: TransferId,
-    /// The operator's reason.
     pub reason: Box<str>,
     /// The bank's reference.
     pub external_reference: Option<Box<str>>,

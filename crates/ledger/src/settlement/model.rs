@@ -67,7 +67,6 @@ pub struct SettlementModel {
     pub settlement_account_type: LedgerAccountTypeId,
     /// Whether positions are reset when a settlement completes.
     pub auto_position_reset: bool,
-    /// Time of creation.
     pub created_at: Timestamp,
 }
 

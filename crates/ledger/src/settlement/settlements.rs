@@ -52,7 +52,6 @@ impl SettlementState {
 /// A settlement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settlement {
-    /// Identifier.
     pub id: SettlementId,
     /// Number of the settlement model.
     pub model: u32,
@@ -60,9 +59,7 @@ pub struct Settlement {
     pub state: SettlementState,
     /// Reason of the last change, from the operator or the hub.
     pub reason: Box<str>,
-    /// The bank's reference.
     pub external_reference: Option<Box<str>>,
-    /// Time of creation.
     pub created_at: Timestamp,
     /// Time of the last change.
     pub changed_at: Timestamp,
@@ -78,11 +75,9 @@ pub struct Settlement {
 /// An account in a settlement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SettlementAccount {
-    /// The account.
     pub account: AccountId,
     /// The net amount that it owes (positive) or is owed (negative).
     pub net: Amount,
-    /// The account's state.
     pub state: SettlementState,
     /// Reason of the last change.
     pub reason: Box<str>,
@@ -107,7 +102,6 @@ pub struct SettlementAccount {
 /// The net amount of an account when a settlement is created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SettlementNet {
-    /// The account.
     pub account: AccountId,
     /// The net amount; positive if the account owes it.
     pub net: Amount,
@@ -116,11 +110,8 @@ pub struct SettlementNet {
 /// A state that an account of a settlement reached, or that was recorded again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SettlementStage {
-    /// The account.
     pub account: AccountId,
-    /// The account's state.
     pub state: SettlementState,
-    /// The operator's reason.
     pub reason: Box<str>,
     /// The bank's reference.
     pub external_reference: Option<Box<str>>,
@@ -131,7 +122,6 @@ pub struct SettlementStage {
 /// The remainders that an account of a settlement takes over from earlier settlements and leaves to the next one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CarriedRemainder {
-    /// The account.
     pub account: AccountId,
     /// The remainder from earlier settlements.
     pub carried_in: Amount,

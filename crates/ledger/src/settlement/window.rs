@@ -49,7 +49,6 @@ impl WindowState {
 /// A settlement window.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Window {
-    /// Identifier.
     pub id: WindowId,
     /// The state. After the close it follows from the states of the contents.
     pub state: WindowState,
@@ -71,11 +70,9 @@ pub struct Window {
 /// The part of a closed window in one currency and ledger account type. It is settled as a whole.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Content {
-    /// Identifier.
     pub id: ContentId,
     /// Currency of its accounts.
     pub currency: Currency,
-    /// Type of its accounts.
     pub kind: LedgerAccountTypeId,
     /// The state; never OPEN.
     pub state: WindowState,
@@ -98,7 +95,6 @@ pub struct Sum {
     /// The amount in ten-thousandths. It is wider than [`Amount`], because the same money may move several times within
     /// a window.
     pub units: i128,
-    /// Number of transfers.
     pub transfers: u64,
 }
 
@@ -139,7 +135,6 @@ pub struct Pair {
 /// The net amount of an account at the end of a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Net {
-    /// The account.
     pub account: AccountId,
     /// The amount in ten-thousandths; positive if the account owes it.
     pub units: i128,
@@ -148,20 +143,16 @@ pub struct Net {
 /// A content that is created when a window is closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NewContent {
-    /// Identifier.
     pub id: ContentId,
     /// Currency of its accounts.
     pub currency: Currency,
-    /// Type of its accounts.
     pub kind: LedgerAccountTypeId,
 }
 
 /// Refers to a content of a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ContentRef {
-    /// The window.
     pub window: WindowId,
-    /// Its content.
     pub content: ContentId,
 }
 

@@ -160,7 +160,7 @@ fn administrator_change_needs_another_administrator() {
         (operator("amina", &[Role::Treasury], true), false),
         (operator("amina", &[], false), true),
         (AdminCommand::RemoveCredential { name: "ivan".into(), id: 1 }, true),
-        // It no longer has a credential, and still counts.
+        // Ivan no longer has a credential, but still counts as an administrator.
         (operator("ivan", &[Role::IamAdmin], false), false),
     ] {
         let text = format!("{command:?}");
@@ -173,7 +173,7 @@ fn administrator_change_needs_another_administrator() {
 }
 
 #[test]
-fn the_policy_and_its_waivers_decide() {
+fn policy_and_waivers_determine_whether_approval_is_needed() {
     let mut ledger = capped();
     assert!(waits(&ask(&mut ledger, "amina", limit(9))));
     let waived = [(xts(), amount(100))].into_iter().collect();
@@ -309,5 +309,8 @@ fn invalid_approval_state_is_reported_by_the_audit() {
         result: None,
     };
     ledger.evolve(ledger.last_seq() + 1, Timestamp::from_ms(NOW_MS + DAY_MS), [end], &[]);
-    assert_eq!(crate::audit::check(&ledger), ["approval 1 was decided by the wrong person"]);
+    assert_eq!(
+        crate::audit::check(&ledger),
+        ["approval 1 was decided by an operator who must not decide it"]
+    );
 }

@@ -178,7 +178,7 @@ fn change_sets_of_all_operators_share_a_limit() {
 
 /// The digest covers the changes and their order, but not the states before them.
 #[test]
-fn the_digest_is_over_the_changes_in_order() {
+fn change_set_digest_depends_on_the_order_of_changes() {
     let mut ledger = capped();
     let digest_of = |ledger: &Ledger, id| ledger.approvals().get(id).map(|one| one.digest);
     assert!(waits(&ask(&mut ledger, "amina", set("caps", [limit(9), deposit(21, 7)]))));

@@ -171,7 +171,7 @@ fn expirations_per_tick_are_limited() {
 }
 
 #[test]
-#[should_panic(expected = "account 1 leaves the range of amounts")]
+#[should_panic(expected = "the balance of account 1 exceeds the range of amounts")]
 fn posting_out_of_range_panics() {
     let mut ledger = sound();
     let posted = Event::Posted { debit: account(1), credit: account(3), amount: Amount::MAX };

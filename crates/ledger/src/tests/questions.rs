@@ -205,7 +205,7 @@ fn positions_model(id: u32, currency: Option<Currency>) -> SettlementModel {
 }
 
 #[test]
-fn combinations_of_settlement_that_schemes_allow() {
+fn settlement_models_allow_certain_combinations() {
     for (granularity, interchange, delay, is_allowed) in [
         (Granularity::Gross, Interchange::Bilateral, Delay::Immediate, true),
         (Granularity::Gross, Interchange::Bilateral, Delay::Deferred, true),
@@ -257,7 +257,7 @@ fn endpoint_types_of_urls_differ_from_addresses_and_topics() {
 }
 
 #[test]
-fn texts_for_users() {
+fn ids_and_decode_errors_have_their_texts() {
     let shown: [(String, &str); 3] = [
         (ResourceId::Text("not-an-id".into()).to_string(), "not-an-id"),
         (ResourceId::Id(id(1)).to_string(), "01010101-0101-4101-8101-010101010101"),

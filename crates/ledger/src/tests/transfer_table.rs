@@ -39,7 +39,7 @@ fn end(transfer: &mut Transfer) {
 }
 
 #[test]
-fn ids_with_the_same_hash_are_kept_apart() {
+fn ids_with_the_same_hash_are_distinguished() {
     let [first, second] = colliding();
     for order in [[first, second], [second, first]] {
         let mut table = TransferTable::new(HASH_SEED);

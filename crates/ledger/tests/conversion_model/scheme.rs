@@ -82,7 +82,6 @@ pub struct Scheme {
     pub setup: Setup,
     pub deals: BTreeMap<u8, Deal>,
     pub swaps: BTreeMap<u8, Swap>,
-    /// The open window.
     pub window: u32,
     /// The first window that is not settled, by currency, for positions and for fees.
     pub unsettled: [[u32; 2]; 2],

@@ -29,7 +29,6 @@ pub struct Scheme {
     /// Whether fees have their own model. The model of positions then stays in effect.
     pub has_fee_model: bool,
     pub fee_rules: BTreeMap<u8, FeeRule>,
-    /// The closed windows.
     pub windows: Vec<Closed>,
     pub settlings: Vec<Settling>,
     /// Undelivered callbacks, oldest first, and whether each is parked.
@@ -492,7 +491,7 @@ impl Scheme {
             Some(member) => {
                 let answer = member.operate(ask, is_used);
                 if matches!(ask, Ask::Limit { .. }) && answer == done() {
-                    // The operator's cap stays, also after settlements.
+                    // A cap that an operator sets stays in effect after settlements.
                     let parties = self.settlings.iter_mut().filter_map(|one| one.parties.get_mut(name));
                     parties.for_each(|party| party.raised_by = 0);
                 }

@@ -205,7 +205,6 @@ impl Story {
         }
     }
 
-    /// The id of a name in the story.
     fn id(&mut self, name: &str) -> TransferId {
         let id = words::transfer_id(name);
         self.names.insert(id.to_string(), name.to_owned());

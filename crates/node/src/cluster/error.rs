@@ -26,7 +26,6 @@ pub enum ClusterError {
     /// No broker answers.
     #[error("{log} cannot be reached: check cluster.brokers and cluster.topic{last}")]
     Unreachable {
-        /// The log.
         log: String,
         /// The reason of the last failed connection, as the end of the sentence.
         last: String,

@@ -102,7 +102,7 @@ fn reload_rejects_the_authority_of_nodes_as_another_one() {
         place.write_ca(name, &sound);
         assert!(!tls.reload() && !tls.is_failing.load(Ordering::Relaxed));
     }
-    // Also for connections to other nodes.
+    // The client side of the nodes' TLS did not change either.
     assert_eq!(tls.to_nodes().unwrap().generation(), 0);
     // An authority's certificate that it has issued again is accepted.
     place.write_ca("nodes", &place.reissued("nodes", "nodes"));

@@ -27,7 +27,7 @@ fn visit<'a>(value: &'a Value, pointer: &str, each: &mut impl FnMut(&str, &'a Va
 }
 
 #[test]
-fn the_documents_are_openapi() {
+fn documents_are_valid_openapi() {
     let schema: Value = serde_json::from_str(include_str!("schema/openapi-3.1.json")).unwrap();
     let validator = jsonschema::validator_for(&schema).unwrap();
     for (surface, document) in Document::both() {

@@ -410,7 +410,7 @@ fn served_operations_are_documented() {
 
 /// The gateway's routing table has the document's paths, methods, statuses and media types.
 #[test]
-fn the_table_of_resources_is_the_document() {
+fn table_of_resources_matches_the_document() {
     let document = Document::of(Surface::Fspiop);
     let operations = document.operations();
     let mut documented = BTreeSet::new();

@@ -39,7 +39,6 @@ struct Withdrawal {
 /// Numbers of events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Records.
     pub records: u64,
     /// Prepares that were reserved.
     pub reserved: u64,
@@ -51,11 +50,9 @@ pub struct Counts {
     pub aborted: u64,
     /// Aborted transfers that expired.
     pub expired: u64,
-    /// Movements of funds.
     pub funds: u64,
     /// Callbacks owed.
     pub owed: u64,
-    /// Callbacks delivered.
     pub delivered: u64,
     /// Requests that were read again and compared with their records.
     pub requests: u64,

@@ -51,7 +51,6 @@ const PROGRESS_EVERY_RECORDS: u64 = 1_024;
 /// Options of an audit.
 #[derive(Clone, Debug)]
 pub struct AuditOptions {
-    /// The data directory.
     pub directory: PathBuf,
     /// Whether a directory in use by a hub may be audited; its archive is then left out.
     pub allow_live: bool,
@@ -239,13 +238,14 @@ fn has_left(error: &FollowError) -> bool {
     }
 }
 
-/// From nothing if the journal is complete, otherwise from the oldest snapshot that reaches it.
+/// The state from which the replay starts: an empty ledger if the journal is complete, otherwise the oldest snapshot
+/// that reaches the journal's first record.
 fn starting_state(first_seq: u64, snapshots: &mut Snapshots) -> Option<(Ledger, Option<u64>)> {
     if first_seq <= 1 {
         return Some((Ledger::new(LedgerConfig::default()), None));
     }
     let mut start = snapshots.take_first_from(first_seq - 1)?;
-    // The finished transfers in its memory precede the journal.
+    // The finished transfers in the snapshot's memory precede the journal.
     let _ = start.drain_finished(u64::MAX).count();
     let _ = start.take_finished_conversions(u64::MAX).count();
     let _ = start.take_finished_bulks(u64::MAX).count();

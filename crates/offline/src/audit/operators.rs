@@ -84,7 +84,7 @@ impl OperatorBooks {
                     let next = self.operators.get_mut(name).ok_or_else(|| unknown(name))?;
                     if credential.id != *next {
                         return Err(format!(
-                            "operator {name} has credential {} instead of {next}",
+                            "operator {name} has credential number {} instead of {next}",
                             credential.id
                         ));
                     }
@@ -115,7 +115,9 @@ impl OperatorBooks {
                         (_, by) => by.as_ref().is_some_and(|by| *by != maker),
                     };
                     if !is_right {
-                        findings.push(format!("record {seq}: approval {id} was decided by the wrong person"));
+                        findings.push(format!(
+                            "record {seq}: approval {id} was decided by an operator who must not decide it"
+                        ));
                     }
                 }
                 _ => {}
@@ -172,7 +174,10 @@ impl OperatorBooks {
                 let next = self.operators.get_mut(name);
                 let next = next.ok_or_else(|| format!("operator {name} does not exist"))?;
                 if person.id != *next {
-                    return Err(format!("operator {name} has password {} instead of {next}", person.id));
+                    return Err(format!(
+                        "operator {name} has password number {} instead of {next}",
+                        person.id
+                    ));
                 }
                 *next += 1;
                 self.codes.insert(name.clone(), person.code_step);
@@ -181,7 +186,9 @@ impl OperatorBooks {
                 let last = self.codes.get_mut(name);
                 let last = last.ok_or_else(|| format!("operator {name} has no second factor"))?;
                 if *code_step <= *last {
-                    return Err(format!("operator {name} used code {code_step} after code {last}"));
+                    return Err(format!(
+                        "operator {name} used the code of interval {code_step} after the code of interval {last}"
+                    ));
                 }
                 *last = *code_step;
             }

@@ -16,7 +16,6 @@ use super::store::StoreResult;
 /// Result of an audit.
 #[derive(Debug)]
 pub struct AuditReport {
-    /// The data directory.
     pub directory: PathBuf,
     /// The oldest record; 0 if there is none.
     pub first_seq: u64,
@@ -39,9 +38,7 @@ pub struct AuditReport {
     pub ledger: Ledger,
     /// The compared snapshots, by record.
     pub snapshots: Vec<u64>,
-    /// The archive.
     pub archive: ArchiveResult,
-    /// The store.
     pub store: StoreResult,
     /// Whether the recovery of a start was run, on the same files and without changing them.
     pub is_rehearsed: bool,
@@ -52,7 +49,6 @@ pub struct AuditReport {
     pub findings: Vec<String>,
     /// Number of these findings about rules.
     pub rule_findings: usize,
-    /// Number of all findings.
     pub findings_total: u64,
     /// Number of all findings about rules.
     pub rule_findings_total: u64,

@@ -158,7 +158,7 @@ impl SchemeBooks {
             | Event::SignatureKeyRevoked { participant, .. } => self.check_participant(*participant)?,
             Event::BlockSet { block: Block::Participant(name) } => {
                 let known = self.participant_named(name.as_str());
-                known.ok_or_else(|| format!("{name} is blocked and does not exist"))?;
+                known.ok_or_else(|| format!("a block names {name}, which does not exist"))?;
             }
             Event::ProxiedAdded { participant, proxy } => {
                 self.check_participant(*participant)?;
@@ -263,7 +263,7 @@ impl SchemeBooks {
         let account = self.account_mut(id)?;
         account.units += units;
         if account.units.abs() > i128::from(Amount::MAX.units()) {
-            return Err(format!("account {} leaves the range of amounts", id.number()));
+            return Err(format!("the balance of account {} exceeds the range of amounts", id.number()));
         }
         Ok(())
     }
@@ -275,7 +275,7 @@ impl SchemeBooks {
         if (0..=i128::from(Amount::MAX.units())).contains(&account.pending) {
             Ok(())
         } else {
-            Err(format!("the reservations of account {} leave the range of amounts", id.number()))
+            Err(format!("the reservations of account {} exceed the range of amounts", id.number()))
         }
     }
 

@@ -34,9 +34,9 @@ struct Content {
 /// A net debit cap that the liquidity check of a settlement raised.
 #[derive(Clone, Copy, Debug)]
 enum Raise {
-    /// To this cap, by an earlier version: it is lowered if it is still the cap.
+    /// An earlier version raised the cap to this value. An abort lowers it if it still has this value.
     To(i128),
-    /// By this amount: it is lowered unless an operator has set another cap since.
+    /// The cap was raised by this amount. An abort lowers it, unless an operator has set another cap since.
     By(i128),
 }
 
@@ -163,7 +163,7 @@ impl SettlementBooks {
                 if found != expected {
                     let (is, should) = (found.len(), expected.len());
                     findings.push(format!(
-                        "record {seq}: its settlement {what} {is} amounts that are not the {should} of its {whose}"
+                        "record {seq}: its settlement {what} {is} amounts, which differ from the {should} amounts of its {whose}"
                     ));
                 }
             }
@@ -364,7 +364,7 @@ impl SettlementBooks {
             let cap_raised_to = cap_raised_to.map(|cap| i128::from(cap.units()));
             if cap_raised_to.is_some_and(|cap| raised.map(|(_, raised)| raised) != Some(cap)) {
                 return Err(format!(
-                    "settlement {id}: account {} has its cap raised to another amount than its position needs",
+                    "settlement {id}: the cap of account {} is raised to a different amount than its position requires",
                     account.number()
                 ));
             }

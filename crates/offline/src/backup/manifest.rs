@@ -16,7 +16,6 @@ use super::staging::Staging;
 
 /// Subdirectory of a backup with the copied data directory.
 pub(super) const DATA: &str = "data";
-/// File of the manifest in a backup.
 pub(super) const MANIFEST: &str = "backup.json";
 /// The manifest while it is written; it may remain after a crash or a failure.
 pub(super) const UNFINISHED_MANIFEST: &str = "backup.json.new";

@@ -25,7 +25,6 @@ const FINDING_CHARS_MAX: usize = 300;
 const ACCEPTED: &str = "accepted";
 const NOT_ACCEPTED: &str = "not-accepted";
 
-/// The mark of a restore.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Mark {
     pub(super) last_record: u64,

@@ -39,9 +39,7 @@ pub(crate) struct Staging {
     pub(crate) path: PathBuf,
     /// The oldest record; 0 if there is none.
     pub(crate) first_record: u64,
-    /// The last record.
     pub(crate) last_record: u64,
-    /// Its time.
     pub(crate) last_time: Timestamp,
     _lock: File,
 }
@@ -54,11 +52,11 @@ impl Drop for Staging {
 }
 
 impl Staging {
-    /// Creates the view of a data directory, whether or not a hub is using it.
+    /// Collects the files of a data directory, whether or not a hub is using it.
     pub(crate) fn take(data: &Path) -> Result<Self, Failure> {
         directory::open(data)?;
         let lock = lock(data)?;
-        let _progress = Progress::unknown("taking a view of the data directory");
+        let _progress = Progress::unknown("collecting the files of the data directory");
         let mut staging = Self {
             path: data.join(DIRECTORY),
             first_record: 0,
@@ -80,7 +78,10 @@ impl Staging {
 
     fn attempt(&mut self, data: &Path) -> Result<(), Failure> {
         let failed = |error: io::Error| {
-            Failure::new(Exit::InputOutput, format!("cannot take a view of {}: {error}", data.display()))
+            Failure::new(
+                Exit::InputOutput,
+                format!("cannot collect the files of {}: {error}", data.display()),
+            )
         };
         if self.path.exists() {
             fs::remove_dir_all(&self.path).map_err(failed)?;

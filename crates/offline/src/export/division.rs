@@ -28,7 +28,7 @@ pub fn export_division(
     };
     // The file of transfers is written last: if it exists, the others do.
     if path_of(Archived::Transfers).try_exists().map_err(told)? {
-        // The file got its name when it was complete, but a crash may have come before the name was durable.
+        // The file received its name when it was complete, but a crash may have happened before the name was durable.
         return durable::sync_directory(directory).map_err(told);
     }
     let mut tables = Vec::new();

@@ -15,7 +15,6 @@ use crate::names::Names;
 /// A finished entry.
 #[derive(Clone, Copy, Debug)]
 pub enum Finished<'a> {
-    /// A transfer.
     Transfer(&'a Transfer),
     /// An FX transfer.
     Conversion(&'a Conversion),

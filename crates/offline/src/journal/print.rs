@@ -20,7 +20,6 @@ use crate::names::Names;
 /// Options of the output.
 #[derive(Clone, Debug)]
 pub struct PrintOptions {
-    /// The data directory.
     pub directory: PathBuf,
     /// The first record; `None` for the oldest one.
     pub from_seq: Option<u64>,

@@ -131,7 +131,7 @@ fn aborted(id: TransferId, kind: AbortKind) -> Event {
     Event::TransferAborted { id, kind, cause, fingerprint: None, operator_reason: None }
 }
 
-/// Only events, by an actor who may cause them.
+/// A decision with only these events, by an actor that may cause them.
 fn only(events: Vec<Event>) -> Decision {
     let actor = match &events[0] {
         Event::TransferAborted { operator_reason: Some(_), .. } => Actor::Operator,
@@ -284,18 +284,18 @@ const CASES: &[Case] = &[
         ],
     ),
     (
-        "reservations that leave the range of amounts",
+        "reservations that exceed the range of amounts",
         |journal| {
             forced_prepare(journal, 9, "0", |decision| {
                 let transfer = prepared(decision);
                 transfer.amount = Amount::MAX;
-                // Back to the payer of the reserved transfer, whose position can hold the whole amount.
+                // The money returns to the payer of the reserved transfer, whose position can hold the whole amount.
                 std::mem::swap(&mut transfer.payer, &mut transfer.payee);
                 std::mem::swap(&mut transfer.payer_account, &mut transfer.payee_account);
             })
         },
         &[
-            "record 14: the reservations of account 5 leave the range of amounts; the records after it were not replayed",
+            "record 14: the reservations of account 5 exceed the range of amounts; the records after it were not replayed",
         ],
     ),
 ];
@@ -519,7 +519,7 @@ fn archive_must_contain_exactly_the_decided_transfers() {
     );
 
     let report = with(|_, mut bytes| {
-        // The amount, after id, parties and accounts.
+        // The changed byte is in the amount, after id, parties and accounts.
         bytes[17 + 16] ^= 1;
         Some(bytes)
     });
@@ -645,9 +645,9 @@ fn record_by_the_wrong_actor_is_found() {
     let (payer, payee) = (Actor::Dfsp(fsp("greenbank")), Actor::Dfsp(fsp("bluebank")));
     let cases: [(Actor, Option<&str>); 4] = [
         (payee, None),
-        (payer, Some("TransferCommitted is caused by greenbank, who may not do that")),
-        (Actor::Operator, Some("TransferCommitted is caused by an operator, who may not do that")),
-        (Actor::Clock, Some("TransferCommitted is caused by the hub's clock, who may not do that")),
+        (payer, Some("TransferCommitted is caused by greenbank, which is not permitted")),
+        (Actor::Operator, Some("TransferCommitted is caused by an operator, which is not permitted")),
+        (Actor::Clock, Some("TransferCommitted is caused by the hub's clock, which is not permitted")),
     ];
     for (actor, expected) in cases {
         let mut journal = worked();

@@ -266,7 +266,7 @@ fn fee_without_account_in_a_converted_payment_is_audited() {
         let fee = decision.events.iter().find(|event| is_fee(event)).cloned();
         let (transfer, reason) = (id(TRANSFER), NoFee::Account);
         assert_eq!(fee, Some(Event::FeeNotCharged { transfer, rule: 1, amount: amount("1.5"), reason }));
-        // Last, so that the cases find it.
+        // Fees are moved to the end of the events, where the cases expect them.
         decision.events.sort_by_key(is_fee);
         if let Some(change) = change {
             change(&mut decision.events);

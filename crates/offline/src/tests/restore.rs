@@ -69,7 +69,7 @@ fn restore_with_rule_findings_waits_for_acceptance() {
     assert_eq!(check_accepted(&arguments.data), Ok(()));
     assert_eq!(accepting(&arguments).unwrap_err().exit, Exit::CannotCreate, "it is accepted already");
 
-    // Accepted from the beginning, in another directory.
+    // The findings are accepted from the beginning, with another directory.
     let at_once = RestoreArguments { data: directory.path().join("other"), ..arguments };
     assert!(accepting(&at_once).unwrap().is_accepted);
     assert_eq!(check_accepted(&at_once.data), Ok(()));

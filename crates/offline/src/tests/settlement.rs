@@ -178,7 +178,7 @@ fn caps_that_settlements_raise_and_lower_are_sound() {
     journal.admin(abort());
     assert_eq!(cap(&journal), amount("1"));
     assert_eq!(audited(&mut journal).findings, Vec::<String>::new());
-    // From a snapshot between the two, which has the raised cap.
+    // The replay starts with a snapshot between the two records, which contains the raised cap.
     let mut journal = raised();
     let state = journal.ledger.clone();
     journal.admin(abort());
@@ -434,7 +434,7 @@ const CASES: &[Case] = &[
     (
         capped,
         |journal| reserve(journal, |events| events.retain(|event| !matches!(event, Event::CapRaised { .. }))),
-        "its settlement caps 0 amounts that are not the 1 of its liquidity check",
+        "its settlement caps 0 amounts, which differ from the 1 amounts of its liquidity check",
     ),
     (
         capped,
@@ -445,7 +445,7 @@ const CASES: &[Case] = &[
                 *by = amount("13.4999");
             })
         },
-        "its settlement caps 1 amounts that are not the 1 of its liquidity check",
+        "its settlement caps 1 amounts, which differ from the 1 amounts of its liquidity check",
     ),
     (
         capped,
@@ -455,7 +455,7 @@ const CASES: &[Case] = &[
                 accounts[1].cap_raised_to = Some(amount("1"));
             })
         },
-        "settlement 1: account 5 has its cap raised to another amount than its position needs; the records after it were not replayed",
+        "settlement 1: the cap of account 5 is raised to a different amount than its position requires; the records after it were not replayed",
     ),
     (
         recorded,
@@ -465,7 +465,7 @@ const CASES: &[Case] = &[
                 accounts[1].cap_raised_to = Some(amount("112.5"));
             })
         },
-        "settlement 1: account 5 has its cap raised to another amount than its position needs; the records after it were not replayed",
+        "settlement 1: the cap of account 5 is raised to a different amount than its position requires; the records after it were not replayed",
     ),
     (
         raised,
@@ -474,7 +474,7 @@ const CASES: &[Case] = &[
                 events.retain(|event| !matches!(event, Event::CapReturned { .. }));
             })
         },
-        "its settlement caps 0 amounts that are not the 1 of its liquidity check",
+        "its settlement caps 0 amounts, which differ from the 1 amounts of its liquidity check",
     ),
     (
         closed,
@@ -568,7 +568,7 @@ const CASES: &[Case] = &[
                 events.pop();
             })
         },
-        "its settlement moves 0 amounts that are not the 1 of its nets",
+        "its settlement moves 0 amounts, which differ from the 1 amounts of its nets",
     ),
     (
         recorded,
@@ -578,7 +578,7 @@ const CASES: &[Case] = &[
                 *moved = amount("12.4999");
             })
         },
-        "its settlement moves 1 amounts that are not the 1 of its nets",
+        "its settlement moves 1 amounts, which differ from the 1 amounts of its nets",
     ),
     (
         recorded,
@@ -607,7 +607,7 @@ const CASES: &[Case] = &[
                 events.pop();
             })
         },
-        "its settlement moves 0 amounts that are not the 1 of its nets",
+        "its settlement moves 0 amounts, which differ from the 1 amounts of its nets",
     ),
     (
         || {

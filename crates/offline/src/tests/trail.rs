@@ -68,7 +68,7 @@ fn reused_code_is_found() {
     };
     assert_eq!(audited_with(11), "");
     let found = audited_with(10);
-    assert!(found.contains("used code 10 after code 10"), "{found}");
+    assert!(found.contains("used the code of interval 10 after the code of interval 10"), "{found}");
 }
 
 /// The auditor has its own books of proposals and their operators.
@@ -92,7 +92,7 @@ fn approval_by_the_wrong_operator_is_found() {
         audited(&mut journal).findings.join("; ")
     };
     assert_eq!(audited_with(|_| {}), "");
-    let wrong = "approval 1 was decided by the wrong person";
+    let wrong = "approval 1 was decided by an operator who must not decide it";
     for change in [
         (|events| ended(events, |by, _| *by = Some("amina".into()))) as fn(&mut Vec<Event>),
         |events| ended(events, |by, _| *by = None),

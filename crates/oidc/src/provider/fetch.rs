@@ -40,7 +40,6 @@ struct Configuration {
     jwks_uri: String,
 }
 
-/// The current keys of the provider.
 pub(super) async fn fetch(config: &ProviderConfig) -> Result<KeySet, FetchError> {
     let url = format!("{}/.well-known/openid-configuration", config.issuer.trim_end_matches('/'));
     let body = get(config, &url).await?;

@@ -11,7 +11,6 @@ pub enum RegisterError {
     /// Another DFSP is registered for this identifier, sub id and currency.
     #[error("Party already exists [id: {id}]")]
     AlreadyRegistered {
-        /// The identifier.
         id: Box<str>,
         /// The registered DFSP; not to be shown to other DFSPs.
         fsp: FspId,

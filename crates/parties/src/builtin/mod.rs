@@ -160,7 +160,6 @@ impl BuiltInDirectory {
         self.parties.entries_estimate()
     }
 
-    /// The store of this directory.
     pub fn store(&self) -> &Store {
         &self.store
     }

@@ -61,7 +61,7 @@ const STORY: &str = "
 ";
 
 #[tokio::test]
-async fn the_rules_of_registration() {
+async fn registrations_follow_the_ownership_rules() {
     let place = tempfile::tempdir().unwrap();
     let directory = directory_in(&place.path().join("s"), true);
     for line in STORY.lines().filter(|line| !line.trim().is_empty()) {
@@ -319,7 +319,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn the_directory_is_a_map_of_entries(steps in prop::collection::vec(any_step(), 1..60)) {
+    fn directory_behaves_like_a_map_of_entries(steps in prop::collection::vec(any_step(), 1..60)) {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let place = tempfile::tempdir().unwrap();
         let path = place.path().join("s");

@@ -78,7 +78,6 @@ pub struct Chunk {
 pub struct RefusedLine {
     /// Its number in the file.
     pub line: u64,
-    /// Description of the reason.
     pub reason: String,
 }
 
@@ -101,10 +100,7 @@ pub struct ChunkOutcome {
 pub enum ImportError {
     /// Lines are missing between the accepted lines and this chunk.
     #[error("the import continues at line {next_line}")]
-    Gap {
-        /// The next line of the import.
-        next_line: u64,
-    },
+    Gap { next_line: u64 },
     /// A chunk must have at least one line and at most [`CHUNK_LINES_MAX`].
     #[error("a chunk has 1 to {CHUNK_LINES_MAX} lines, this one has {lines}")]
     Size {

@@ -14,9 +14,7 @@ pub enum OracleError {
     Duplicate {
         /// Number of the other oracle.
         id: u32,
-        /// Its type.
         kind: PartyIdType,
-        /// Its currency.
         currency: Option<Currency>,
     },
     /// The oracle does not exist or was deleted.

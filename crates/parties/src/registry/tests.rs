@@ -40,7 +40,7 @@ async fn oracle_replaces_the_built_in_directory_until_deleted() {
     assert_eq!(all(&registry), "2 2 2");
     registry.delete(2).await.unwrap();
     assert_eq!(all(&registry), "built-in built-in built-in");
-    // The place is free again, the number is not.
+    // A new oracle can take the place of the deleted one, but it gets another number.
     assert_eq!(registry.create(msisdn("USD"), NOW).await.unwrap(), 3);
     assert_eq!(registry.create(msisdn("KES"), NOW).await.unwrap(), 4);
     assert_eq!(all(&registry), "3 3 4", "the oldest if none is default and all have a currency");

@@ -18,10 +18,7 @@ use super::{
 pub enum RulesError {
     /// The file is larger than [`RULES_BYTES_MAX`].
     #[error("the rules have {bytes} bytes; the maximum is {RULES_BYTES_MAX}")]
-    TooLarge {
-        /// Its size.
-        bytes: usize,
-    },
+    TooLarge { bytes: usize },
     /// The file is not JSON.
     #[error("the rules are not valid JSON: {0}")]
     NotJson(#[from] serde_json::Error),
@@ -194,7 +191,7 @@ fn read_reroute(params: &mut Members) -> Result<Event, Mistake> {
     let at = "event.params.rerouteToFsp";
     let name = text(take(params, "event.params", "rerouteToFsp")?, at)?;
     let receiver = FspId::parse(&name).ok_or_else(|| mistake(at, "has to be the name of a participant"))?;
-    // Used as comments in existing files.
+    // Existing files use these two members as comments.
     params.remove("sourceCurrency");
     params.remove("rerouteToFspCurrency");
     let headers = match params.remove("additionalHeaders") {

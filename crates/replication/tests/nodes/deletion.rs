@@ -63,7 +63,7 @@ fn removed_node_does_not_continue_without_deleted_entries() {
         "{error}"
     );
     assert!(error.to_string().contains("upesi backup"), "{error}");
-    // With another node's copy it continues.
+    // With a copy of another node's directory, the node continues.
     let copy = |disk: &SimDisk| disk.after_power_loss(Kept::Everything);
     let restored = Node { disk: copy(&leads.disk), store: copy(&leads.store), ..sleeps };
     go_on(&mut appender, &leads, 21);

@@ -247,7 +247,7 @@ fn arrived_entries_are_synced_together_and_reported_once_on_disk() {
     let (begun, mut told) = (follows.clock.now(), 0);
     let syncs = || follows.disk.operations().iter().filter(|one| **one == Operation::Sync).count();
     let stood = follows.stand_by(&log, |position| {
-        // Whatever data the power loss destroys.
+        // The result does not depend on the data that the power loss destroys.
         let disk = follows.disk.after_power_loss(Kept::Nothing);
         let on_disk = Node { disk, ..follows.clone() }.records().len() as u64;
         assert_eq!(on_disk, position.seq, "told of record {}", position.seq);
@@ -333,7 +333,7 @@ fn node_rejects_a_truncated_or_different_log() {
     log.truncate(whole.len() - 1);
     let error = repair::stops(&node, &log);
     assert!(matches!(error, ReplicationError::RecordsLost { log_seq: 2, copy_seq: 4, .. }), "{error}");
-    // Another record in place of the next one.
+    // The log contains a different record in place of the next one.
     let other = Node::new(5);
     log.remove(0);
     let mut another = upesi_journal::Batch::new(3);
@@ -530,7 +530,7 @@ fn copy_ahead_of_its_position_is_compared_with_the_log() {
     set_back(&node);
     node.follows_to(&log, 6);
     assert_eq!(node.records().len(), 6, "nothing was written twice");
-    // A copy whose fifth record differs.
+    // The fifth record of this copy differs.
     let other = Node::new(0);
     other.follows_to(&MemoryLog::of(&log.entries()[..2]), 2);
     let place = other.disk.contents("place").expect("a place");
@@ -568,7 +568,8 @@ fn unfit_node_never_claims_even_if_promoted() {
     assert_eq!(node.records().len(), 2);
 }
 
-/// Its state fails when it reads that its own claim was accepted. It hands leadership over, and claims it no longer.
+/// The node's state fails when the node reads that its own claim was accepted. It hands leadership over, and no longer
+/// claims it.
 #[test]
 fn node_that_becomes_unfit_during_its_election_hands_over() {
     let (log, node) = (MemoryLog::default(), Node::new(0));

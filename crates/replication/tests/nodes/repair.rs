@@ -130,7 +130,7 @@ fn interrupted_repair_is_completed_by_another_one() {
 #[test]
 fn node_with_a_short_copy_does_not_lead_before_records_that_others_reported() {
     let (log, nodes) = cut();
-    // It reported its copy while it followed; the node with the longest copy reports at its start.
+    // `nodes[2]` reported its copy while it followed. The node with the longest copy reports at its start.
     let error = stops(&nodes[2], &log);
     let is_told = |seq| move |error: &ReplicationError| matches!(error, ReplicationError::BehindOthers { seq: told, store_seq: 3, .. } if *told == seq);
     assert!(is_told(20)(&error), "{error}");

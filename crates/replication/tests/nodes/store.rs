@@ -99,7 +99,7 @@ fn store_on_a_full_disk_appends_nothing_and_may_retry() {
     let (log, node) = (MemoryLog::default(), Node::new(0));
     let [mut engine, mut store] = appenders(&node, &log);
     store.append(&mut batch(1, 1)).expect("appended");
-    // Larger than the present segment.
+    // This record is larger than the current segment.
     let mut large = upesi_journal::Batch::new(2);
     large.push(i64::MAX / 2, |buffer| buffer.resize(buffer.len() + (1 << 20), 7));
     node.store.inject(node.store.operations().len() as u64, Fault::Full);
@@ -146,7 +146,7 @@ fn records_that_the_tables_have_are_not_compared() {
     let again = Node { life: 2, ..node.clone() };
     let [engine, mut store] = appenders(&again, &log);
     for seq in 0..40 {
-        // Each fills a part of a segment.
+        // Each record fills a part of a segment.
         let mut large = upesi_journal::Batch::new(2 + seq);
         large.push(i64::MAX / 2 + seq as i64, |buffer| buffer.resize(buffer.len() + 10_000, seq as u8));
         store.append(&mut large).expect("appended");

@@ -241,7 +241,6 @@ pub struct Node {
     pub number: u32,
     pub life: u64,
     pub disk: SimDisk,
-    /// The disk of its store.
     pub store: SimDisk,
     pub clock: VirtualClock,
     /// Stops it, or lets it not wait for brokers.

@@ -37,7 +37,6 @@ group! {
 pub struct Dfsp {
     /// Its name. The case of letters does not matter.
     pub name: FspId,
-    /// The settings.
     pub settings: DfspSettings,
 }
 

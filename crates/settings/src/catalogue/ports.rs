@@ -35,19 +35,20 @@ group! {
         /// Maximum size of the request line and headers in bytes. Larger heads are rejected with 431.
         head_bytes_max: Integer<8192, MIB, usize> = "65536" expert,
         /// Maximum number of open connections. At the limit, the hub accepts a new connection and closes another one.
-        /// The first choice is a connection whose client has not read a response for a second. The next choices are one
-        /// that has not carried a participant's request (longest idle first), a waiting connection of a DFSP with more
-        /// than an equal share, and one that has been idle for ten seconds. If there is none, the new connection is
-        /// answered 503. If the limit of open files is too low, the hub lowers this setting and logs a warning.
+        /// The first choice is a connection whose client has not read a response for a second. The second choice is a
+        /// connection that has not carried a participant's request; the longest idle one is closed first. The third is
+        /// a waiting connection of a DFSP with more than an equal share. The last is a connection that has been idle
+        /// for ten seconds. If there is none of these, the new connection is answered 503. If the limit of open files
+        /// is too low, the hub lowers this setting and logs a warning.
         connections_max: Integer<1, 1_000_000> = "10000" expert,
         /// Maximum number of connections from one address that have not carried a participant's request. Beyond it, the
         /// longest idle of these is closed. IPv6 addresses are counted by their first 64 bits.
         strangers_per_address_max: Integer<1, 1_000_000, usize> = "2000" expert,
         /// Maximum number of connections of one DFSP. Beyond it, a connection of the same DFSP that waits for its
         /// client is closed; if there is none, the new connection is answered 503. The same number limits the HTTP/2
-        /// requests in flight of one DFSP, not counting the first of each connection. A gateway, and a client that
-        /// names participants without proof, is counted by its certificate or else by its address. Lowered together
-        /// with `connections_max`.
+        /// requests in flight of one DFSP, not counting the first of each connection. A gateway counts by its
+        /// certificate, or by its address if it has none. A client that names participants without proof counts in the
+        /// same way. The hub lowers this setting together with `connections_max`.
         connections_per_dfsp_max: Integer<1, 1_000_000> = "2500" expert,
         /// Maximum time from the first byte of a request's head to its last byte, in milliseconds.
         head_deadline_ms: Milliseconds<10, 600_000> = "10000" expert,

@@ -76,9 +76,9 @@ group! {
         /// Rate limit on bodies of new requests of each DFSP, in bytes per second; 0 for no limit. `PUT` and `PATCH`
         /// have a separate limit of the same size. Unused capacity of up to one second carries over.
         bytes_per_dfsp: Integer<0, { 1_048_576 * MIB }> = "16777216" expert,
-        /// Rate limit on lookups of parties and participants by each DFSP, per second; 0 for no limit. As with the next
-        /// three limits, unused capacity of up to one second carries over, and a request counts for the DFSP that the
-        /// client's certificate identifies.
+        /// Rate limit on lookups of parties and participants by each DFSP, per second; 0 for no limit. Unused
+        /// capacity of up to one second carries over. A request counts for the DFSP that the client's certificate
+        /// identifies. The next three limits work in the same way.
         lookups_per_dfsp: Integer<0, 10_000_000> = "0" expert,
         /// Rate limit on lookups of unknown parties by each DFSP, per second; 0 for no limit. Beyond it, all lookups of
         /// the DFSP are rejected. This prevents enumeration of the directory.
@@ -89,7 +89,7 @@ group! {
         /// 0 for no limit. Beyond it, all requests of the DFSP are rejected for `signature_block_s`, and an alert is
         /// raised.
         signature_faults_per_dfsp: Integer<0, 10_000_000> = "100" expert,
-        /// How long a DFSP is blocked after too many wrong signatures, in seconds.
+        /// Time for which a DFSP is blocked after too many wrong signatures, in seconds.
         signature_block_s: Seconds<1, 86_400> = "60" expert,
         /// Delay before a rejection is sent when rejections are very frequent, in milliseconds; 0 disables it.
         refusal_hold_ms: Milliseconds<0, 1_000> = "5" expert,
@@ -143,12 +143,12 @@ group! {
         /// Maximum size in bytes of the messages to one DFSP, in flight and waiting. Messages beyond it fail, and the
         /// sender receives an error callback.
         waiting_bytes_max: Integer<MIB, { 65_536 * MIB }, usize> = "33554432" expert,
-        /// Share of common limits that the requests of one DFSP may use, in percent. It applies to `in_flight_max`, to
-        /// the messages to one DFSP (for their bytes, twice this share), to waiting lookups (`lookup.pending_max`), and
-        /// to requests to an oracle (`oracles.in_flight_max`).
+        /// Share of common limits that the requests of one DFSP may use, in percent. The limits are `in_flight_max`,
+        /// `lookup.pending_max` and `oracles.in_flight_max`, and the limits on messages to one DFSP. For the bytes of
+        /// these messages, a DFSP may use twice this share.
         sender_share_percent: Integer<1, 100, usize> = "25" expert,
-        /// Whether the hub forwards an answer to a lookup, quote or request even if the hub did not send the request to
-        /// the answering DFSP, as in Mojaloop. Such a DFSP can redirect payments to itself.
+        /// Whether the hub forwards an answer to a lookup, quote or request from a DFSP that did not receive the
+        /// request. Mojaloop does this. Such a DFSP can redirect payments to itself.
         unasked_answers: Flag = "false" expert,
     }
 

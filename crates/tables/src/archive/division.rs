@@ -35,7 +35,7 @@ pub(crate) struct Division {
     is_filter_ready: AtomicBool,
     /// Set once there is a younger division.
     is_closed: AtomicBool,
-    /// After the store, which must be closed before its files are deleted.
+    /// The files are declared after the store, because the store must be closed before they are deleted.
     files: Files,
 }
 

@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn every_segment_and_the_room_in_the_last_are_kept() {
+    fn saved_filter_keeps_all_segments_and_free_space() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("filter");
         // Several portions of words, the last one not full, and a second segment.
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn a_filter_of_another_state_is_not_taken() {
+    fn filter_with_another_identity_is_rejected() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("filter");
         saved(&path);
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_filter_is_never_taken() {
+    fn damaged_filter_is_rejected() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("filter");
         saved(&path);

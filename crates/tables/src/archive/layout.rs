@@ -95,7 +95,7 @@ fn prepare_files(archive: &Path) -> std::io::Result<Layout> {
                 begins = begins.max(first_seq);
                 None
             }
-            // A division that was never begun, or that was being removed.
+            // A crash interrupted the creation or the removal of this division.
             ending
                 if (ending.ends_with(".new") || ending.ends_with(".removed"))
                     && file.file_type()?.is_dir() =>
@@ -111,7 +111,7 @@ fn prepare_files(archive: &Path) -> std::io::Result<Layout> {
         };
     }
     for (first_seq, path) in settled {
-        // It received its name when it was complete.
+        // A settled division received its name when it was complete, so it replaces the growing division.
         if let Some(replaced) = growing.insert(first_seq, path) {
             remove_files(&replaced)?;
         }

@@ -9,7 +9,6 @@ pub enum Fault {
     InUse,
     /// The store rejects writes after an earlier failure.
     Poisoned,
-    /// Error of the system.
     Io(Error),
     /// Another version wrote it.
     Format(String),

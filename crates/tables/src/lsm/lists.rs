@@ -137,7 +137,8 @@ fn check_list(keyspace: &Path, current: &[u8]) -> Result<(), Flaw> {
 /// The directory of tables may contain files that a list does not name yet, or no longer names, but nothing else.
 fn check_places(tables: &Path) -> Result<(), Flaw> {
     let entries = match fs::read_dir(tables) {
-        // A copy may omit an empty directory. If the list names tables, each is reported as missing by its name.
+        // A copy of a data directory may omit an empty directory. If the list names tables, each missing table is
+        // reported by name.
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
         entries => entries.map_err(|error| Flaw::of_file(error, TABLES))?,
     };

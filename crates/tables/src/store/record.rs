@@ -73,9 +73,7 @@ pub(crate) fn decode<E>(
 /// One change in a record of the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecordedChange {
-    /// The table's name.
     pub table: String,
-    /// The key.
     pub key: Vec<u8>,
     /// The new value; `None` for a deletion.
     pub value: Option<Vec<u8>>,

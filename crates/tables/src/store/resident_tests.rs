@@ -23,7 +23,7 @@ proptest! {
 
     /// Few keys in a small shard: probing wraps around, and removal moves entries back.
     #[test]
-    fn a_shard_is_a_map(steps in proptest::collection::vec((0..40_u8, 0..4_u16), 1..400)) {
+    fn shard_behaves_like_a_map(steps in proptest::collection::vec((0..40_u8, 0..4_u16), 1..400)) {
         let mut shard = Shard::with_room_for(0);
         let mut model = HashMap::new();
         for (key, number) in steps {
@@ -46,7 +46,7 @@ proptest! {
 }
 
 #[test]
-fn many_entries_are_all_found_and_others_are_not() {
+fn resident_table_finds_exactly_its_entries() {
     let resident = Resident::new(0, 1 << 20);
     let key = |number: u32| number.to_le_bytes();
     for number in 0..30_000 {
@@ -64,7 +64,7 @@ fn many_entries_are_all_found_and_others_are_not() {
 }
 
 #[test]
-fn nothing_is_known_before_all_is_loaded_or_after_it_was_given_up() {
+fn incomplete_or_released_table_knows_no_key() {
     let resident = Resident::new(10, 1 << 20);
     resident.set(b"key", Some(&value(1)));
     assert!(matches!(resident.get(b"key"), Found::Unknown));
@@ -76,7 +76,7 @@ fn nothing_is_known_before_all_is_loaded_or_after_it_was_given_up() {
 }
 
 #[test]
-fn over_its_bound_it_gives_up() {
+fn table_above_its_limit_releases_its_memory() {
     let resident = Resident::new(0, 64 << 10);
     resident.completed();
     for number in 0..20_000_u32 {
@@ -87,7 +87,7 @@ fn over_its_bound_it_gives_up() {
 }
 
 #[test]
-fn values_that_are_long_or_too_many_are_left_on_disk() {
+fn long_or_too_many_values_are_not_in_memory() {
     let resident = Resident::new(0, 16 << 20);
     resident.completed();
     resident.set(b"long", Some(&UserValue::from(vec![7; VALUE_BYTES_MAX + 1])));

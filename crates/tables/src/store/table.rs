@@ -101,7 +101,6 @@ impl Table {
         (self.state.keyspace.approximate_len() + self.state.pending().changes().len()) as u64
     }
 
-    /// The table's name.
     pub fn name(&self) -> &str {
         self.state.keyspace.name()
     }

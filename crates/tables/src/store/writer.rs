@@ -32,7 +32,7 @@ pub(crate) struct Worker {
 impl Worker {
     /// Runs until all senders of `jobs` are dropped and the queue is empty.
     pub(crate) fn run(mut self, jobs: &Receiver<Job>) {
-        // So that the first batches find a segment that is already prepared.
+        // Prepares a segment before the first batch.
         self.keep_house();
         let mut loading = Loading::new(Arc::clone(&self.inner));
         loop {

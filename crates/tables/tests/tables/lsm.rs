@@ -84,7 +84,7 @@ fn lists(path: &Path) -> Vec<(PathBuf, usize)> {
 }
 
 #[test]
-fn a_list_with_any_flipped_bit_is_refused_and_nothing_is_changed() {
+fn list_with_a_flipped_bit_is_rejected_and_unchanged() {
     let (_directory, path) = filled();
     let mut flips = 0;
     for (file, from) in lists(&path) {
@@ -103,7 +103,7 @@ fn a_list_with_any_flipped_bit_is_refused_and_nothing_is_changed() {
 }
 
 #[test]
-fn a_list_that_is_missing_cut_or_empty_is_refused() {
+fn missing_truncated_or_empty_list_is_rejected() {
     let (_directory, path) = filled();
     for (file, _) in lists(&path) {
         let whole = fs::read(&file).unwrap();
@@ -123,7 +123,7 @@ fn a_list_that_is_missing_cut_or_empty_is_refused() {
 
 /// A sparse file of a damaged disk may have any length, and a device has no end: neither is read into memory.
 #[test]
-fn a_list_without_end_is_refused_and_read_up_to_a_limit() {
+fn endless_list_is_rejected_at_a_limit() {
     let (_directory, path) = filled();
     let noted = path.join("noted");
     upesi_tables::lsm::note(&path).unwrap();
@@ -157,7 +157,7 @@ fn foreign_file_in_the_directory_is_rejected() {
 
 /// A crash during the creation of a keyspace leaves a directory without a list. fjall removes it.
 #[test]
-fn a_keyspace_that_was_never_finished_is_no_damage() {
+fn unfinished_keyspace_is_not_damage() {
     let (_directory, path) = filled();
     fs::create_dir_all(path.join("keyspaces/2/tables")).unwrap();
     assert_eq!(with_database(&path).unwrap(), KEYS);
@@ -166,7 +166,7 @@ fn a_keyspace_that_was_never_finished_is_no_damage() {
 
 /// A backup consists of files, so an empty folder is not restored.
 #[test]
-fn a_keyspace_without_tables_needs_no_folder_for_them() {
+fn keyspace_without_tables_needs_no_directory_for_them() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("database");
     drop(open(&path).unwrap());
@@ -227,7 +227,7 @@ fn old_copy_of_the_current_list_pointer_is_rejected() {
 }
 
 #[test]
-fn only_the_border_names_the_library() {
+fn only_the_lsm_module_uses_the_library() {
     let mut folders = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("src")];
     let (mut files, mut beyond) = (0, Vec::new());
     while let Some(folder) = folders.pop() {

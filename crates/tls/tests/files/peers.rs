@@ -112,7 +112,8 @@ fn peer_with_its_own_authority_is_not_verified_by_others() {
     place.give("bluewallet.anchors.pem", "blue/ca.pem");
     fs::write(place.file("own/notes.txt"), "for people").unwrap();
     let tls = place.load().unwrap();
-    // Only its own authority is valid, not even the scheme's; and its authority is not valid for other peers.
+    // A peer is verified by its own authority only: the scheme's authority does not apply to it, and its authority does
+    // not apply to other peers.
     for (peer, authority, expected) in [
         ("greenbank", "green", shown("green")),
         ("greenbank", "blue", None),
@@ -150,7 +151,7 @@ fn peer_files_are_reloaded_without_a_restart_and_affect_only_that_peer() {
     assert_eq!(place.connects(&green, "scheme"), None);
     assert_eq!((generations(), tls.reload().unwrap()), ((1, 0), false));
 
-    // Both authorities while the peer changes, then only the new one.
+    // The file contains both authorities while the peer changes, then only the new one.
     let both = [place.file("green/ca.pem"), place.file("blue/ca.pem")].map(|path| fs::read(path).unwrap());
     fs::write(place.file("own/greenbank.anchors.pem"), both.concat()).unwrap();
     assert!(tls.reload().unwrap());

@@ -138,30 +138,32 @@ pub enum Command {
     /// Verify a data directory: every record, every invariant, snapshots and archive.
     ///
     /// Reads every segment of the journal (checksums, chain, times, zeros in unused space). Then it replays the journal
-    /// with independent books and compares: money is conserved, no transfer takes effect twice, caps and cover were
-    /// respected, every outcome has its callbacks, snapshots equal the replay byte for byte, and archived transfers
-    /// equal the decisions. If the first segments were deleted, the replay begins with the oldest snapshot that the
-    /// journal continues. That snapshot cannot be compared, and older records are only read. Prints counts and
-    /// balances. Exits with code 65 if a check fails. `upesi trail` prints the changes that operators made.
+    /// with independent books. It checks that money is conserved, that no transfer takes effect twice, that caps and
+    /// cover were respected, and that every outcome has its callbacks. Snapshots must equal the replay byte for byte,
+    /// and archived transfers must equal the decisions. If the first segments were deleted, the replay begins with the
+    /// oldest snapshot that the journal continues. That snapshot cannot be compared, and older records are only read.
+    /// Prints counts and balances. Exits with code 65 if a check fails. `upesi trail` prints the changes that operators
+    /// made.
     Audit(AuditArguments),
     /// Print and verify the audit trail of a data directory: changes and rejected attempts, with their operators.
     ///
-    /// Prints one line per entry, oldest first. The whole chain is verified even if only some entries are printed: each
-    /// entry must follow from the one before and from the change in its record, and snapshots and signed checkpoints
-    /// must agree. Only reads; a hub may be using the directory. If the trail is broken, the command names the place
-    /// and exits with code 65.
+    /// Prints one line per entry, oldest first. The whole chain is verified even if only some entries are printed. Each
+    /// entry must follow from the entry before it and from the change in its record. Snapshots and signed checkpoints
+    /// must agree with the chain. Only reads; a hub may be using the directory. If the trail is broken, the command
+    /// names the place and exits with code 65.
     Trail(TrailArguments),
     /// Copy a data directory as of one moment, with or without a running hub.
     ///
-    /// Takes a consistent view (hard links to files that never change, copies of the rest), then copies it. If the
-    /// target directory already has a backup, the command copies only new files. Verify a backup by restoring it.
+    /// Collects the files as of one moment (hard links to files that never change, copies of the rest), then copies
+    /// them. If the target directory already has a backup, the command copies only new files. Verify a backup by
+    /// restoring it.
     Backup(BackupArguments),
     /// Create a data directory from a backup: verify every file, audit the result, move it into place.
     ///
     /// Fails if the directory is not empty. Exits with code 65 if a file is damaged or a sum is wrong; the result then
-    /// stays in DIR.restoring. If data and sums are right and only decisions violate the auditor's rules, the directory
-    /// gets its final name, and the command exits with code 65 unless --accept-findings is given. Until the findings
-    /// are accepted, no hub starts on the directory.
+    /// stays in DIR.restoring. If only decisions violate the auditor's rules, the directory gets its final name. The
+    /// command then exits with code 65 unless --accept-findings is given. Until the findings are accepted, no hub
+    /// starts on the directory.
     Restore(RestoreArguments),
     /// Free space on a full disk: move or delete journal segments that are no longer needed.
     ///

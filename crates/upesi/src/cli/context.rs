@@ -162,7 +162,7 @@ impl Contexts {
         };
         if mode & OTHERS_WRITE != 0 {
             return Err(refuse(
-                &"other users can write it, and so send your token to another host (chmod go-w)",
+                &"other users can change this file, and so send your token to another host; run chmod go-w",
             ));
         }
         let text = read_limited_text(&file, FILE_BYTES_MAX).map_err(|error| refuse(&error))?;

@@ -300,7 +300,7 @@ fn move_host(arguments: MoveArguments) -> Outcome {
     if moved.is_empty() {
         return Err(Failure::new(Exit::Failure, format!("no endpoint of {dfsp} begins with {from}")));
     }
-    // All of them are one change, and one approval.
+    // All endpoints together are one change, which needs one approval.
     if plan { Ok(()) } else { calls.send(Method::PUT, &path, &json!({"endpoints": moved})) }
 }
 

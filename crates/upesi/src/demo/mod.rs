@@ -186,7 +186,8 @@ impl<'arguments> Demo<'arguments> {
         let rows = [
             (
                 "messages 1 to 4",
-                "Lookup: dfsp-1 asks who holds the number. The hub asks dfsp-2, which has it.".to_owned(),
+                "Lookup: dfsp-1 asks which DFSP serves the number. The hub asks dfsp-2, which confirms it."
+                    .to_owned(),
             ),
             ("messages 5 to 8", "Quote: dfsp-2 states its terms and signs them with a condition.".to_owned()),
             (
@@ -259,12 +260,12 @@ impl<'arguments> Demo<'arguments> {
             vec![
                 (
                     format!("{binary} context add demo --replace --admin {admin} {operator}"),
-                    "saves how an operator reaches the hub",
+                    "saves the hub's address and the operator's key",
                 ),
                 (format!("{binary} dfsp show dfsp-1 --context demo"), "what dfsp-1 owes"),
-                (format!("{binary} lane --context demo"), "how fast each DFSP answers"),
+                (format!("{binary} lane --context demo"), "response times of each DFSP"),
                 result,
-                (format!("{binary} audit {data} --allow-live"), "verifies the data so far"),
+                (format!("{binary} audit {data} --allow-live"), "verifies the data that is stored so far"),
                 journal,
             ]
         } else {

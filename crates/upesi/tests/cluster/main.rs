@@ -52,7 +52,6 @@ const LINES_TOLD: usize = 100;
 /// Transfers between two changes of the leader.
 const TRANSFERS: u64 = 150;
 
-/// A node with a directory of its own.
 fn node(directory: &Path, brokers: &str, number: usize) -> World {
     let text = |text: String| -> &'static str { text.leak() };
     let data = directory.join(format!("node-{number}"));
@@ -330,7 +329,6 @@ fn status_ends_without_broker() {
     }
 }
 
-/// Metrics of a node.
 fn metrics(world: &World) -> String {
     let address = world.settings.iter().find_map(|setting| setting.strip_prefix(METRICS)).unwrap();
     answer(asked(address.parse().unwrap(), "/metrics"))

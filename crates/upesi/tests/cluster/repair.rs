@@ -76,7 +76,7 @@ fn topic_that_lost_its_end_is_repaired() {
     let left =
         ALL.map(|broker| std::fs::metadata(brokers.log(broker)).unwrap().len()).into_iter().min().unwrap();
     load.wait_for_accepted(TRANSFERS);
-    // From now on one copy is longer.
+    // The leader's copy now becomes longer than the copy of the standby.
     standby.kill();
     load.wait_for_accepted(TRANSFERS);
     leader.kill();

@@ -289,7 +289,7 @@ const REQUEST_TO_PAY: &str = r#"{"transactionRequestId":"<id>", "payee":{"partyI
 // The exchanges on the pages of `docs/resources`, and the rejected ones: the typed commands, the hub's answers, and the
 // messages to DFSPs. They were captured once, and are played again here.
 
-/// In the reading order. Each builds on the earlier ones.
+/// The pages in reading order. Each one builds on the earlier ones.
 const PAGES: [(&str, &str); 9] = [
     ("participants", include_str!("../../../../docs/resources/participants.md")),
     ("parties", include_str!("../../../../docs/resources/parties.md")),

@@ -19,7 +19,6 @@ pub enum Expected<'a> {
 
 /// Place and time of an expected callback.
 pub struct Place<'a> {
-    /// The receiver's name.
     pub receiver: &'a str,
     /// The receiver's address.
     pub host: String,

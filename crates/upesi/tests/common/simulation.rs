@@ -110,7 +110,6 @@ impl Scene {
 /// `upesi sim` with this many DFSPs and a port for web sockets. It is killed when this value is dropped.
 pub struct SimProcess {
     process: Child,
-    /// Address of the DFSPs.
     pub address: SocketAddr,
     pub sockets: SocketAddr,
 }

@@ -312,7 +312,7 @@ fn gateway_acts_for_its_dfsps() {
         let body = format!(r#"{{"kind":"{kind}","value":"{value}"}}"#);
         let refused = world.admin("POST", "/participants/redmoney/bindings", &body);
         assert_eq!((refused.status, refused.error_code()), (400, Some("3000")), "{refused:?}");
-        // At the next request, and after a restart.
+        // The removal of a binding applies at the next request, and after a restart.
         world.unbind("greenbank", &as_green.replace(';', "%3B").replacen('=', "%3D", 1));
         assert_eq!(asks(&world, "green", "greenbank"), (403, 3000));
         assert_eq!(asks(&world, "bluewallet", "bluewallet").0, 202);

@@ -328,7 +328,7 @@ fn parked_callbacks_stay_parked_after_a_restart() {
     let attempts = world.dfsp("bluewallet").attempts(&id, 1).len();
     world.dfsp("bluewallet").conduct(Conduct::Answers(200));
     world.restart();
-    // A later one is delivered.
+    // A later callback is delivered.
     let later = prepare(&world);
     assert_eq!(world.dfsp("bluewallet").next(&later).method, "POST");
     world.until(&(0, 1), || world.undelivered());
@@ -571,7 +571,7 @@ fn silent_dfsp_delays_no_other_and_later_gets_everything() {
         }
     }
     world.until(&(0, 0), || world.undelivered());
-    // It sent as much as it received.
+    // This DFSP sent as much as it received.
     assert_eq!(world.position(LOST), "0");
     let mut world = world;
     world.stop(AMPLE);

@@ -190,7 +190,7 @@ fn keys_are_changed_during_payments_and_removed_ones_end() {
     let new_key = pki.issue(Usage::Client, "greenbank-2");
     world.bind("greenbank", &new_key);
     let new = pki.caller(Some("greenbank-2"), world.fspiop());
-    // Both are valid.
+    // The old and the new certificate are valid.
     pay(&world, &old, &payee, "2");
     pay(&world, &new, &payee, "4");
     pay(&world, &old, &payee, "8");

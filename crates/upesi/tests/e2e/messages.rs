@@ -162,7 +162,7 @@ fn headers_are_forwarded_unchanged() {
         let id = world.new_id();
         arrives(&world, &id, prepare(&id).header(name, value));
     }
-    // The maximum number.
+    // The message has the maximum number of headers.
     let id = world.new_id();
     let mut message = prepare(&id);
     for number in message.headers.len()..99 {

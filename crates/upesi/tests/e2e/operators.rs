@@ -107,7 +107,7 @@ fn apply_by_two(apply: &[&str], admin: &str, maker: &str, checker: &str) {
     let applied = upesi(apply).env("UPESI_ADMIN_TOKEN_FILE", maker).output().unwrap();
     let told = text(&applied.stderr);
     assert!(code(&applied) == 75 && told.contains(" as one approval: upesi admin approve "), "{applied:?}");
-    // A repetition is the same approval.
+    // A repeated call returns the same approval.
     let again = upesi(apply).env("UPESI_ADMIN_TOKEN_FILE", maker).output().unwrap();
     assert_eq!((code(&again), text(&again.stderr)), (75, told.clone()));
     let listed = by(checker, &["approvals", "--json"]);

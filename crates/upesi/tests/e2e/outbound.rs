@@ -72,7 +72,7 @@ fn unauthenticated_clients_see_only_whether_the_hub_serves() {
         assert!((400..500).contains(&get(&open, line).status), "{line}");
         assert!((400..500).contains(&get(&closed, line).status), "{line}");
     }
-    // Operators see everything.
+    // Operators see the health of every part.
     let health = closed.admin("GET", "/health", "");
     assert!(health.status == 200 && health.body.contains("versionNumber"), "{health:?}");
 }
@@ -92,7 +92,7 @@ fn dfsps_with_networks_may_call_only_from_these() {
     for source in ["greenbank", "bluewallet"] {
         assert_eq!(ask(source).0.status, 202, "{source}");
     }
-    // A DFSP of the list, from another address, with any case of its name.
+    // A DFSP that the list contains calls from another address. The case of its name does not matter.
     world.until(&(0, 0), || world.undelivered());
     let records = world.journal().lines().count();
     for source in ["redmoney", "RedMoney"] {

@@ -57,7 +57,7 @@ fn hanging_dfsp_delays_only_its_own_messages() {
         pays(&world, "redmoney");
     }
     assert_eq!(world.metric("upesi_relay_in_flight"), 5);
-    // Only the lookups that reached it.
+    // The DFSP received only the lookups within its limit.
     for about in &waiting {
         let came = world.dfsp("bluewallet").unexpected();
         assert!(came.len() <= 4, "two for each of the two workers: {came:#?}");

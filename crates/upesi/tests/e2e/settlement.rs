@@ -285,7 +285,7 @@ fn job_name_with_another_day_must_be_confirmed() {
     assert_eq!(settlement_json(&world, &["show"])["windows"][0]["state"], "OPEN");
     let (code, told) = typed("y\n");
     assert!(code == 0 && told.contains("PS_TRANSFERS_RECORDED since"), "{told}");
-    // The same job continues. Another job needs the flag, or the day of the window.
+    // The same job continues. A job with another name needs the flag, or the day of the window in its name.
     settlement(&world, &["run", "2026-01-23", "--to", "settled"]);
     world.trade();
     settlement(&world, &["run", "20260124", "--to", "settled", "--yes"]);

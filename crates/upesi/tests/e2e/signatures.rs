@@ -426,7 +426,7 @@ fn keys_of_both_sources_overlap_until_their_end() {
     is_taken(&world, &keys, "second");
     let expected = ["second current ledger", "third next ledger", "greenbank retired file"];
     assert_eq!(listed(&world, &keys, &names), expected);
-    // Also if files contain them: they are revoked for this participant.
+    // The keys are revoked for this participant even if files contain them.
     world.hub().reload_keys();
     world.restart();
     has_expired(&world, &keys, "greenbank");
@@ -489,7 +489,7 @@ fn key_of_another_participant_or_form_is_rejected() {
         "3000",
         "Participant 'bluewallet' has this key in its file",
     );
-    // In another form, with the setting.
+    // The key is a JSON Web Key, and the setting allows P-256.
     let jwk: Value = serde_json::from_str(elliptic).unwrap();
     world.operate("POST", PATH, &json!({"publicKey": jwk}).to_string());
     is_taken(&world, &keys, "second");
@@ -542,7 +542,7 @@ fn key_is_added_by_two_operators_and_revoked_by_one() {
     assert_eq!(call(&world, &checker, &approve, "{}").status, 200);
     is_taken(&world, &keys, "second");
     is_taken(&world, &keys, "greenbank");
-    // One operator is enough, without overlap, also for the key in the file.
+    // A single operator may revoke a key. The key ends immediately, even if it is in a file.
     let revoke = |world: &World, name: &str| {
         let answer = call(world, &maker, &format!("DELETE {PATH}/{}", digest(&keys, name)), "");
         assert_eq!(answer.status, 204, "{answer:?}");

@@ -152,7 +152,7 @@ fn dfsp_with_own_authority_is_not_reached_by_the_shared_one() {
     assert_eq!(world.wait(callers[1].send(&fulfil)).unwrap().status, 200);
     world.until(&true, || world.metric("upesi_lane_failed_total{fsp=\"greenbank\"}") > 0);
     assert_eq!(world.dfsp("greenbank").count(), 0);
-    // Then with one of its own authority.
+    // Now greenbank presents a certificate of its own authority.
     let honest = Dfsp::start_secured("greenbank", green.server("greenbank-server"));
     world.set_endpoints("greenbank", &honest.base_url());
     assert_eq!(honest.next(&id).body, fulfil.body);
@@ -314,7 +314,7 @@ fn operators_commands_use_tls() {
     let with = |command: &[&str], files: &[&str]| upesi(&[command, &["--admin", &admin], files].concat());
     let all = ["--anchors", &anchors, "--certificate", &certificate, "--key", &key];
     let apply = ["scheme", "apply", &scheme, "--wait", "0"];
-    // Without anchors, without a certificate, and with only a part of one.
+    // The command has no anchors, no certificate, or only a part of one.
     let (exit, _, error) = with(&apply, &[]);
     assert!(exit == Some(64) && error.contains("--anchors FILE"), "{error}");
     let (exit, _, error) = with(&apply, &all[..2]);

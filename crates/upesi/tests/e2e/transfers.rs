@@ -336,7 +336,7 @@ fn concurrent_repetitions_of_an_fx_transfer_take_effect_once() {
     }
     let (greenbank, forex) = (world.dfsp("greenbank"), world.dfsp("forex"));
     assert_eq!(forex.next(&id).method, "POST");
-    // The two repetitions receive the state.
+    // The hub answers both repetitions with the state.
     for resent in greenbank.attempts(&id, 2) {
         assert_eq!((&*resent.method, resent.text()), ("PUT", r#"{"conversionState":"RESERVED"}"#));
     }
@@ -376,7 +376,7 @@ fn completion_time_in_the_future_is_rejected() {
             assert_eq!((answer.status, answer.error_code()), expected, "{path}: {}", answer.body);
         }
         assert_eq!(put(path, source, state, 0).status, 200, "{path}");
-        // Neither exists, which the hub finds out only for an accepted PUT.
+        // Neither object exists. The hub detects this only after it has accepted the PUT.
         let told = world.dfsp(source).attempts(&id, 1);
         assert!(
             told[0].text().contains(if source == "forex" { "3208" } else { "3210" }),

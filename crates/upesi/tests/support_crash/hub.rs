@@ -23,7 +23,7 @@ pub fn upesi() -> Command {
     let named = std::env::var_os("UPESI_CRASH_BINARY");
     let mut command = Command::new(named.unwrap_or_else(|| env!("CARGO_BIN_EXE_upesi").into()));
     command.stdin(Stdio::null());
-    // Without the developer's own settings.
+    // The developer's own settings are removed from the environment.
     for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("UPESI_")) {
         command.env_remove(name);
     }

@@ -53,7 +53,6 @@ pub struct Keeping {
 /// Counts of the transfers by their fate.
 #[derive(Debug)]
 pub struct Kept {
-    /// Transfers in the archive.
     pub archived: usize,
     /// Removed transfers.
     pub left: usize,

@@ -136,7 +136,7 @@ pub struct World {
     pub data: PathBuf,
     pub log: Option<PathBuf>,
     pub ports: [SocketAddr; 2],
-    /// In addition to the usual ones. If a key occurs twice, the last one applies.
+    /// Settings in addition to the usual ones. If a key occurs twice, the last one applies.
     pub settings: Vec<&'static str>,
     pub environment: Vec<(OsString, OsString)>,
 }

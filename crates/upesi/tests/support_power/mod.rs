@@ -128,7 +128,6 @@ enum NameChange {
 }
 
 impl NameChange {
-    /// The names that it changes.
     pub fn names(&self) -> Vec<&Name> {
         match self {
             Self::Created(name) | Self::Removed { name, .. } => vec![name],

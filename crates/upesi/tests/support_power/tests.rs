@@ -208,7 +208,7 @@ fn outcomes<T: Ord>(loss: Loss, scene: impl Fn() -> Scene, look: impl Fn(&Scene)
     SEEDS.map(outcome).collect()
 }
 
-/// Two sectors, each written twice, alternately.
+/// The scene has two sectors, which are written alternately, twice each.
 fn sectors() -> Scene {
     let mut scene = Scene::new();
     let inode = scene.file("a", [b'2'; 1024]);

@@ -186,9 +186,9 @@ pub struct HubProcess {
 /// TLS of calls to a hub.
 #[derive(Clone, Debug, Default)]
 pub struct HubTls {
-    /// For its port for DFSPs.
+    /// The client for the hub's FSPIOP port.
     pub fspiop: Option<ClientTls>,
-    /// For its admin port.
+    /// The client for the hub's admin port.
     pub admin: Option<ClientTls>,
 }
 

@@ -36,7 +36,7 @@ impl Keys {
         if !options.security.needs_keys() {
             return Ok(None);
         }
-        // Not below `out`, because users publish that directory.
+        // The directory is not below `out`, because users publish that directory.
         let directory = std::env::temp_dir().join(format!("upesi-lab-keys-{nonce:016x}"));
         let names = options.dfsp_names();
         let address = options.sim_address.to_string();

@@ -196,7 +196,6 @@ mod tests {
     use crate::drive::operation::tests::World;
     use crate::plan::scenario::Scenario;
 
-    /// Duration of the stall.
     const STALL: Duration = Duration::from_millis(400);
 
     /// The only sending thread is delayed, as on a machine that stalls. Operations that were due in that time are sent

@@ -297,7 +297,7 @@ fn restart(arguments: &GrowArguments, row: &mut Row) -> Result<(), Failure> {
     row.hub_rss_bytes = settled.resident_bytes;
     row.restart_cpu_ms = milliseconds(settled.cpu);
     if arguments.load > 0 {
-        // On the same disk.
+        // The empty hub uses the same disk.
         let empty = beside(&arguments.data, "empty");
         if empty.exists() {
             fs::remove_dir_all(&empty).map_err(cannot_create(&empty))?;

@@ -67,7 +67,7 @@ impl Settings {
     ) -> Result<Measurement, IsolatedError> {
         let messages: Vec<Message> = stream.first(self.kind, self.source.messages)?.cloned().collect();
         let target = target_of(&hub.fspiop_url())?;
-        // FSPIOP API v1.1 §3.2.3.
+        // The statuses follow FSPIOP API v1.1 §3.2.3.
         let success = match self.kind {
             MessageKind::Prepare => StatusCode::ACCEPTED,
             MessageKind::Fulfil => StatusCode::OK,

@@ -247,7 +247,6 @@ pub(super) fn timed_stage(stage: &str, times: &Histogram<u64>, wall: Duration) -
     }
 }
 
-/// A number as a result parameter.
 fn number(value: usize) -> Parameter {
     Parameter::Number(i64::try_from(value).unwrap_or(i64::MAX))
 }

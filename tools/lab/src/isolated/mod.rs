@@ -1,5 +1,5 @@
-//! Measurements of one stage of the hub without the others: the journal, callbacks, the two requests of a transfer over
-//! HTTP, and reads of operators; and of the load generator without a hub.
+//! Measurements of a single stage: the journal, callbacks, the two requests of a transfer over HTTP, or reads of
+//! operators. Another one measures the load generator without a hub.
 //!
 //! [`run`] takes the kind and the table of a scenario file and returns a result like any other run.
 //! `docs/lab/isolated.md` describes what each kind measures and leaves out. The parts of the hub that are libraries
@@ -312,7 +312,7 @@ mod tests {
             ("notification", "stream = 'x'\ndfsps = 3", "a recorded stream has its own DFSPs"),
             ("prepare", "stream = 'x'\nexisting = 3", "existing transfers are generated"),
             ("prepare", "recorded = true\nexisting = 3", "existing transfers are generated"),
-            ("notification", "recorded = true\nstream = 'x'", "leave out stream, or recorded"),
+            ("notification", "recorded = true\nstream = 'x'", "leave out stream or recorded"),
             ("notification", "receivers = 'nobody'", "give one of sinks, dfsps"),
             ("journal", "batch = 65536\nrecord_bytes = 65536", "batch × record_bytes"),
             ("prepare", "callbacks = 'sent'", "give one of held, swallowed"),

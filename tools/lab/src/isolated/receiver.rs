@@ -104,7 +104,7 @@ impl Service for Sink {
 /// Start times and durations of a fixed number of items. Items with other numbers are not timed.
 pub(super) struct Stopwatch {
     epoch: Instant,
-    /// In nanoseconds since the epoch; 0 if it has not started.
+    /// Start of each item in nanoseconds since the epoch; 0 if it has not started.
     begun_ns: Vec<AtomicU64>,
     taken: Times,
 }

@@ -11,7 +11,6 @@ use crate::result::exchanges::Exchanges;
 pub struct AnswersEvidence {
     /// The phases that consist of queries, by name, with the outcomes of their requests.
     pub phases: Vec<(&'static str, Exchanges)>,
-    /// The DFSPs' counters.
     pub counters: Counters,
 }
 

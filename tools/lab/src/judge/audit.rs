@@ -18,7 +18,6 @@ pub struct Evidence {
     pub expected: BTreeMap<FspId, BTreeMap<Currency, ExpectedPosition>>,
     /// The DFSPs' transfers by state.
     pub transfers: TransferCounts,
-    /// The DFSPs' counters.
     pub counters: Counters,
     /// The load generator's own count.
     pub originated: Originated,
@@ -31,7 +30,6 @@ pub struct Evidence {
 /// The hub's side in one currency.
 #[derive(Clone, Debug)]
 pub struct Side {
-    /// The currency.
     pub currency: Currency,
     /// Amount of each transfer.
     pub amount: Amount,

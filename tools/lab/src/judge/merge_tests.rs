@@ -305,7 +305,7 @@ fn generators_with_shared_dfsps_or_other_times_are_findings() {
         assert_eq!(validity["valid"], validity["findings"] == json!([]));
         validity["findings"].to_string()
     };
-    // A second apart: within the warm-up.
+    // The generators started a second apart, which is within the warm-up.
     assert_eq!(findings(|_, _| {}), "[]");
     let late = findings(|instance, result| {
         result.load_began_at = Some(format!("2026-01-01T00:00:{:02}.000Z", 3 * instance));

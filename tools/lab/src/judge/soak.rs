@@ -133,8 +133,8 @@ pub(crate) fn check(asked_s: f64, held_s: f64) -> Checked {
     let met = held_s >= limit;
     let finding = (!met).then(|| {
         format!(
-            "the load was held for {held_s} s of the {limit} s asked for: in the other minutes less than {:.0} % of what was due \
-             completed",
+            "the load was held for {held_s} s of the requested {limit} s: in the other minutes less than {:.0} % of \
+             the due operations completed",
             HELD_SHARE * 100.0
         )
     });
@@ -256,6 +256,6 @@ mod tests {
         assert!(good.met && nothing.is_none() && good.limit == 3_600.0, "{good:?}");
         let (bad, finding) = check(3_600.0, 3_540.0);
         assert!(!bad.met && bad.value == 3_540.0 && bad.name == "sustained_s");
-        assert!(finding.unwrap().starts_with("the load was held for 3540 s of the 3600 s asked for"));
+        assert!(finding.unwrap().starts_with("the load was held for 3540 s of the requested 3600 s"));
     }
 }

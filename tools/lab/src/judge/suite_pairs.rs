@@ -148,7 +148,7 @@ pub(crate) fn value(metric: Metric, result: &LabResult) -> Option<f64> {
         Metric::Ratio => result.ratio,
         Metric::Median => Some(result.latency_ms.p50),
         Metric::Tail => Some(result.latency_ms.p99),
-        // The result of one stage has no member `hub`: the stage's row among the processes is equivalent.
+        // The result of an isolated stage has no member `hub`. Its `processes` contain the stage under this name.
         Metric::Cpu => {
             let hub = result.processes.iter().find(|process| process.name == "hub");
             hub.and_then(|hub| hub.cpu_us_per_operation)

@@ -246,7 +246,7 @@ mod tests {
         assert_eq!(names(&found), "success_share end_to_end_p99_ms transfer_p99_ms http_p99_ms");
         // A hub that rejects a quarter does not meet the thresholds, in any loop.
         assert!(!of(&options, |result| (result.schedule, result.failed) = (None, 3_300)).met);
-        // Payees that abort on purpose.
+        // These payees abort on purpose.
         options.behaviour.abort_per_mille = 20;
         let found = of(&options, |result| result.failed = 5_000);
         assert_eq!(names(&found), "end_to_end_p99_ms transfer_p99_ms http_p99_ms");

@@ -251,7 +251,7 @@ mod tests {
         unknown.processes.remove(0);
         let found = machine(&target("http://127.0.0.1:4000", None), &unknown, cores(1_000, 0)).unwrap();
         assert_eq!((found.shared, found.other_programs_share), (true, None));
-        // Neither does another generator.
+        // Another generator does not count as another program.
         let options = RunOptions { role: Role::Load, ..RunOptions::default() };
         assert_eq!(machine(&options, &result(), cores(1_000, 0)).unwrap().other_programs_share, None);
     }

@@ -199,9 +199,9 @@ mod tests {
             let _ = tally.count(&Phase::OF_PAYMENT, &steps, at(began), &window);
         };
         count([Step::Done(at(13)), Step::Done(at(20)), Step::Done(at(25))], 11);
-        // Began inside, completed outside: its latency counts, its completion does not.
+        // This operation began inside and completed outside: its latency counts, its completion does not.
         count([Step::Done(at(98)), Step::Done(at(99)), Step::Done(at(101))], 97);
-        // The other way round.
+        // This operation began outside and completed inside: its completion counts, its latency does not.
         count([Step::Done(at(9)), Step::Done(at(10)), Step::Done(at(11))], 8);
         count([Step::Done(at(30)), Step::Late, Step::Unreached], 20);
         count([Step::Refused, Step::Unreached, Step::Unreached], 5);

@@ -16,7 +16,7 @@ use crate::result::schema::TimelineResult;
 use crate::statistics::part;
 use crate::{LabResult, Load, PairChoice, Role, RunOptions};
 
-/// Before, during and after the flood.
+/// The phases before, during and after the flood.
 const PHASES: u32 = 3;
 /// Prefix of the DFSPs' names. They have separate load generators, so that their outcomes are counted separately.
 const OTHERS_PREFIX: &str = "other";

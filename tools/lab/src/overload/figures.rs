@@ -72,7 +72,7 @@ impl PhaseReport {
         Self { name, figures: between(edge_s, until_s), step: between(from_s, edge_s) }
     }
 
-    /// Number of transfers started in it.
+    /// Number of transfers started in the phase.
     fn offered(&self) -> u64 {
         self.figures.offered() + self.step.offered()
     }
@@ -212,7 +212,6 @@ const SCHEMA_VERSION: u32 = 3;
 
 /// The result of a run of either kind.
 pub(super) trait Measured: Clone + Serialize + 'static {
-    /// The objectives.
     const OBJECTIVES: &'static [Objective<Self>];
 
     fn findings(&self) -> &[String];
@@ -282,7 +281,6 @@ pub struct OverloadReport<R> {
     pub offered: u64,
     /// Whether the audits of all runs found nothing.
     pub audits_ok: bool,
-    /// The objectives and their results.
     pub aims: Vec<ObjectiveResult>,
     pub runs: Vec<R>,
 }

@@ -40,7 +40,7 @@ pub struct RunReport {
     /// absent if they never were.
     pub recovery_s: Option<f64>,
     pub usual: Usual,
-    /// From a second before the load fell until five after.
+    /// Steps from one second before the load fell until five seconds after.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub recovery_steps: Vec<Step>,
     /// Reasons why the figures are not valid, in words.

@@ -64,7 +64,6 @@ pub(crate) fn differing(own: &Conditions, shared: &Conditions) -> Vec<String> {
     NAMES.into_iter().filter(differs).filter_map(said).collect()
 }
 
-/// The conditions in one line.
 pub(crate) fn text(conditions: &Conditions) -> String {
     conditions.iter().map(|(_, text)| text.as_str()).collect::<Vec<_>>().join(" · ")
 }

@@ -53,7 +53,6 @@ fn section(id: &str, heading: &str, content: &Markup) -> Part {
     part(id, heading, if content.is_empty() { Markup::default() } else { section() })
 }
 
-/// The page.
 pub(crate) fn page(results: &Results) -> String {
     let title = title(results);
     let digest = STANDARD.encode(Sha256::digest(SCRIPT.as_bytes()));

@@ -165,7 +165,7 @@ mod tests {
             latencies_us.iter().for_each(|us| interval.end(Some(*us)));
             interval.histogram()
         };
-        // The worst of a hundred is one of the whole, whichever second it fell into.
+        // The maximum of an interval is the maximum of the whole. The p99 is of all 200 values, not of one interval.
         let texts = [text(&[1_000; 99]), text(&[1_000; 100]), text(&[90_000])];
         let latency = LatencyMs::of_intervals(texts.iter().map(String::as_str));
         assert!((0.9..=1.1).contains(&latency.p99) && latency.max >= 89.0, "{latency:?}");

@@ -100,7 +100,7 @@ fn short_run_at_a_part_of_a_rate_is_tried_twice() {
         );
         assert_eq!(tried_twice(ScenarioFile::parse("x", &text).unwrap()), [is_short], "{measured}");
     }
-    // A load of its own, and no load at all.
+    // The first scenario has its own load, the second one none.
     for name in ["transfers-8", "prepare-only"] {
         assert_eq!(tried_twice(ScenarioFile::named(name).unwrap()), [false], "{name}");
     }

@@ -1,4 +1,4 @@
-//! A small hub made for tests, honest or with one vice.
+//! A small hub for tests. It is correct, or has one deliberate fault.
 #![allow(dead_code, reason = "every test file uses its own part")]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -453,7 +453,6 @@ impl Toy {
         Self { workers, urls, _servers: servers }
     }
 
-    /// The URL of a part.
     pub fn url(&self, part: Part) -> String {
         let found = self.urls.iter().find(|(known, _)| *known == part);
         found.unwrap_or(&self.urls[0]).1.clone()

@@ -158,7 +158,7 @@ async fn payee_with_a_declining_fxp_declines_the_transfer() {
     assert_eq!(world.simulator.transfer_counts().sales_open, 0);
     assert_eq!((owes(&world, 1, "XXX"), owes(&world, 1, "XTS")), ((0, 0), (0, 0)));
     let counters = world.simulator.counters();
-    // Of the FXP, and of the payee.
+    // The counters are of the FXP and of the payee.
     assert_eq!((counters.conversions_received, counters.aborts_sent), (3, 6));
     world.end().await;
 }

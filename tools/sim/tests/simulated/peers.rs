@@ -70,7 +70,7 @@ async fn prepares_sent_twice_are_one_transfer() {
         config.dfsps[0].1.repeat_prepare_per_mille = 1000;
     });
     assert_eq!(world.outcomes(20).await, vec![Outcome::Committed; 20]);
-    // Some at once, some after half a second.
+    // Some repetitions are sent at once, some after half a second.
     world
         .until("twenty repetitions", |sim| {
             let counters = sim.counters();

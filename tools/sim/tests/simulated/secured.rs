@@ -43,7 +43,7 @@ async fn dfsps_pay_by_mutual_tls_with_their_own_signatures() {
     assert!(world.simulator.base_url(&names()[0]).starts_with("https://"));
     assert_eq!(world.outcomes(10).await, [Outcome::Committed; 10]);
     let counters = world.simulator.counters();
-    // A prepare and a fulfilment each.
+    // Each transfer has a signed prepare and a signed fulfilment.
     assert_eq!((counters.signatures_made, counters.signatures_made_ahead), (20, 0));
     assert_eq!(counters.violations(), 0, "{counters:?}");
 

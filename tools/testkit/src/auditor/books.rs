@@ -63,7 +63,7 @@ pub(crate) struct Finished {
     pub(crate) id: TransferId,
     /// Numbers of the payer and the payee; 0 for an unknown participant.
     pub(crate) parties: (u32, u32),
-    /// In ten-thousandths of a unit.
+    /// The amount in ten-thousandths of a unit.
     pub(crate) amount: i128,
     pub(crate) is_committed: bool,
 }
@@ -340,7 +340,7 @@ impl Books {
     /// Removes a reserved transfer from the books. A second end is a finding.
     fn end(&mut self, id: TransferId, standing: Standing, findings: &mut Findings) -> Option<Entry> {
         let Some(entry) = self.transfers.get_mut(&id.to_bytes()) else {
-            findings.add(format!("I5: {id} ends, but it was never prepared"));
+            findings.add(format!("I5: {id} was never prepared, but has an outcome"));
             return None;
         };
         if entry.standing != Standing::Reserved {

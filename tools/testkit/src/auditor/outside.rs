@@ -239,7 +239,9 @@ impl Outside {
         if let Some(dfsp) = source.and_then(number)
             && !self.bodies.contains(&(dfsp, request.body.clone()))
         {
-            findings.add(format!("callback {key:?} is in dfsp{dfsp}'s name, with bytes that it never sent"));
+            findings.add(format!(
+                "callback {key:?} names dfsp{dfsp} as its sender, with bytes that this DFSP never sent"
+            ));
         }
         match self.looks.get(&key) {
             None => {

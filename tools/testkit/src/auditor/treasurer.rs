@@ -30,7 +30,7 @@ pub(crate) struct Observed<'a> {
     pub(crate) cover: &'a mut BTreeMap<usize, i128>,
 }
 
-/// What operators know about settlements.
+/// The data about settlements that operators of the simulated scheme have.
 #[derive(Debug, Default)]
 pub(crate) struct Treasurer {
     pub(crate) asked: Asked,

@@ -141,7 +141,7 @@ impl World {
                 AdminCommand::SetLimit { name, currency: kes(), net_debit_cap, alarm_basis_points: 1_000 }
             }
             4 => {
-                // All of its cover, or nearly all.
+                // The withdrawal takes all of the cover, or nearly all.
                 let cover = self.auditor.outside.cover.get(&dfsp).map_or(0, |cover| cover / UNITS) as i64;
                 let units = cover - self.mischance.below(3) as i64;
                 AdminCommand::PrepareFunds(self.funds(dfsp, FundsDirection::Out, units.max(1)))

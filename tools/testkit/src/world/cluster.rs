@@ -52,7 +52,6 @@ struct Machine {
     clock: ClockKeeper,
 }
 
-/// A frozen leader.
 struct Frozen {
     machine: Machine,
     hub: Hub,
@@ -127,13 +126,13 @@ fn copies(disk: Arc<dyn Disk>, store: &SimDisk) -> Copies {
 
 /// Whether an injected fault is the reason.
 pub(super) fn is_explained(reason: &str) -> bool {
-    reason.contains("simulated") || reason.contains("no room on the disk")
+    reason.contains("simulated") || reason.contains("no space on the disk")
 }
 
 /// The outcome of a node's standby.
 enum Stand {
     Leads(Box<(ReplicatedLog, StandbyEngine)>),
-    /// It did not become leader.
+    /// The node did not become leader.
     Follows,
 }
 

@@ -69,7 +69,7 @@ impl World {
         let others = self.dfsps.len() as u64 - 1;
         let payee = (payer + 1 + self.random.below(others) as usize) % self.dfsps.len();
         let drawn = self.lasting_ms()[self.random.below(LASTING_MS.len() as u64) as usize];
-        // From the second random stream.
+        // This draw uses the second random stream.
         let lasting = if self.plan.faults.ambushes && self.mischance.one_in(LONG_ONE_IN) {
             LASTING_LONG_MS
         } else {

@@ -111,7 +111,6 @@ impl World {
         }
     }
 
-    /// The options of an engine on a machine.
     pub(super) fn engine_options(
         &self,
         disk: Arc<dyn Disk>,

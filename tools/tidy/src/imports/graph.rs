@@ -18,7 +18,6 @@ pub struct Arrow {
     pub name: String,
     /// The file of the using module.
     pub file: PathBuf,
-    /// The line of the use.
     pub line: usize,
 }
 

@@ -93,7 +93,7 @@ impl Flood {
                     sleep(AT_THE_DOOR).await;
                 }
             }
-            // The outcome does not matter.
+            // The outcome of the connection does not matter.
             let _ = ended.await;
         });
         Self { held, tally, end: Some(end), thread: Some(thread) }
@@ -166,7 +166,7 @@ async fn attack(means: Means, source: Ipv4Addr, dialer: Dialer, tally: Tally) {
                 tally.sent.fetch_add(1, Ordering::Relaxed);
                 AGAIN_SOON
             }
-            // They wait for a hub that restarts.
+            // The clients wait for a hub that restarts.
             (Err(_), _) => AT_THE_DOOR,
         };
         sleep(pause).await;
@@ -378,7 +378,7 @@ mod tests {
         assert!(!is_tenth(b"GET / HTTP/1.1\r\n\r\n"));
     }
 
-    /// Both ends of every attack at once: a flood against the attacker's own polite server.
+    /// A flood against a correct server of the attacker itself, so that the test covers both ends.
     #[test]
     fn flood_reaches_a_server_and_ends_when_dropped() {
         let server = Endpoint::listen().unwrap();

@@ -167,7 +167,7 @@ fn callback(method: &Method, path: &str, body: &[u8]) -> Option<(String, Kind)> 
 impl Account {
     fn judge(&self, id: &str, confirms: bool, verdict: &mut Verdict) {
         let Some(is_payer) = self.is_payer else {
-            // The payer never received the 202, but it may have received the end.
+            // The payer never received the 202, but it may have received the callback about the end.
             return;
         };
         verdict.transfers += 1;

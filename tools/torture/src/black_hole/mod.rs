@@ -139,7 +139,7 @@ impl Trial {
         onboard(&admin, &simulator, currency, plan.seed).await.map_err(told)?;
         let hole = Hole::dig(simulator.local_addr()).await.map_err(told)?;
         let lost = simulator.names().nth(LOST).ok_or("there are eight")?;
-        // From now on its callbacks go through the hole.
+        // From now on, the hub sends the DFSP's callbacks through the hole.
         let base = format!("http://{}/{lost}", hole.address());
         set_endpoints(&admin, lost.as_str(), &base, &TRANSFER_ENDPOINTS).await.map_err(told)?;
         let confirms = plan.settings.iter().rev().find_map(|setting| setting.strip_prefix(CONFIRMATION));
@@ -227,7 +227,7 @@ impl Hole {
         self.address
     }
 
-    /// From now on no answer comes back, not even on open connections.
+    /// From now on, the DFSP returns no answer, not even on open connections.
     pub fn swallow(&self) {
         self.is_black.send_replace(true);
     }
@@ -246,7 +246,7 @@ async fn carry(mut outside: TcpStream, behind: SocketAddr, mut is_black: watch::
             changed = is_black.changed() => if changed.is_err() { return },
         }
     }
-    // Neither read nor closed.
+    // The connection is neither read nor closed.
     let _ = is_black.wait_for(|is_black| !is_black).await;
 }
 
@@ -286,7 +286,7 @@ mod tests {
 
         hole.swallow();
         let mut meanwhile = connect().await.unwrap();
-        // Both are open and silent: the bytes are written, and the answers come after the healing.
+        // Both connections are open and silent: the bytes are written, and the answers come after the healing.
         before.write_u8(7).await.unwrap();
         meanwhile.write_u8(7).await.unwrap();
         tokio::select! {

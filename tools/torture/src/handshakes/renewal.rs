@@ -76,7 +76,7 @@ impl Connected {
             let pool = Pool::new(Origin::secure("127.0.0.1", ground.fspiop().port()), config);
             this.tls.push(tls);
             let counts = Arc::clone(&this.counts);
-            // Spread over the interval.
+            // The requests are spread over the interval.
             let late = ASKING * (number % 1_000) / 1_000;
             this.tasks.spawn(async move { ask(pool, &name, late, &counts).await });
         }

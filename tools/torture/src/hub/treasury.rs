@@ -61,7 +61,7 @@ impl Treasury {
         };
         match engine.submit(Command::Admin(command), Payload::default()).await {
             Ok(_) => *counted += 1,
-            // Rejected because the disk is full: it has no effect.
+            // The command was rejected because the disk is full, so it has no effect.
             Err(SubmitError::Full | SubmitError::Busy) => return true,
             Err(_) => {
                 self.is_unsure = true;

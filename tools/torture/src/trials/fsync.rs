@@ -28,8 +28,8 @@ pub(super) const TRIAL: Trial = Trial {
 fn run(seed: u64) -> Tally {
     let mut tally = Tally::default();
     let mut random = Random::new(seed ^ 0x6673_796e);
-    // One batch after the other; or as in a real hub, with a second thread that writes, and with snapshots and removals
-    // at the same time.
+    // Either one batch follows the other, or the engine works as in a real hub: with a second thread that writes, and
+    // with snapshots and removals at the same time.
     let is_orderly = seed.is_multiple_of(2);
     let setup = if is_orderly { Setup::orderly(&mut random) } else { Setup::draw(&mut random) };
     let whole = Remains::none(seed);

@@ -400,7 +400,7 @@ mod tests {
             (10 << 8, Some("detected")),
             (101 << 8, Some("ended the process")),
             (6, Some("ended the process")),
-            // With a core dump, as the kernel marks it.
+            // The process ended with a core dump, which the kernel marks in the status.
             (6 | 0x80, Some("ended the process")),
             // Wrong; failed; a wrong command line; killed, perhaps for lack of memory; an invalid access.
             (11 << 8, None),

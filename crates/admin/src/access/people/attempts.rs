@@ -12,7 +12,7 @@ const COUNTS_MAX: usize = 16_384;
 /// Maximum number of accounts, and of known addresses of each.
 const ACCOUNTS_MAX: usize = 1_024;
 const ADDRESSES_MAX: usize = 8;
-/// How long failures are counted.
+/// Time until a failed attempt is forgotten, in milliseconds.
 const FORGOTTEN_AFTER_MS: i64 = 3_600_000;
 /// The first delay; each further failure doubles it.
 const WAIT_FIRST_MS: i64 = 2_000;

@@ -22,7 +22,6 @@ const SESSIONS_OF_OPERATOR_MAX: usize = 8;
 pub(crate) struct Session {
     /// Its id: the beginning of its token's digest.
     pub(crate) id: Box<str>,
-    /// The user.
     pub(crate) operator: Box<str>,
     /// Number of the password that opened it. The session ends with that password.
     pub(crate) credential: u32,
@@ -37,7 +36,7 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    /// When it ends unless there is a request before.
+    /// Time of the session's end, unless a request extends it before.
     pub(crate) fn ends_at(&self) -> Timestamp {
         self.used_at.plus_ms(IDLE_MS).min(self.opened_at.plus_ms(ABSOLUTE_MS))
     }
@@ -48,7 +47,6 @@ impl Session {
     }
 }
 
-/// The id of a session.
 pub(crate) fn id_of(token: &Token) -> Box<str> {
     hex(&token.digest()[..6]).into()
 }

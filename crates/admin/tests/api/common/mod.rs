@@ -107,7 +107,6 @@ pub struct Settings {
     pub issuers: Vec<Issuer>,
     /// The secret that is mixed into the keys of second factors.
     pub people_secret: Option<upesi_keys::Secret>,
-    /// The ledger's limits.
     pub ledger_limits: upesi_ledger::Limits,
     pub node: Option<u32>,
     /// The follower's progress, if the node is a follower.
@@ -154,7 +153,6 @@ pub struct Hub {
     pub address: SocketAddr,
     /// The requested log levels.
     pub levels: Arc<Mutex<Vec<String>>>,
-    /// All operations.
     pub operations: Vec<Operation>,
     pub access: Access,
     pub engine: Option<Engine>,

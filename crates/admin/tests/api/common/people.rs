@@ -15,7 +15,7 @@ pub struct Device {
 }
 
 impl Device {
-    /// By the secret as users type it.
+    /// Creates a device from the secret in the form that users type.
     pub fn new(secret: &str) -> Self {
         let digit = |letter: u8| b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567".iter().position(|one| *one == letter);
         let bits: String = secret.bytes().map(|letter| format!("{:05b}", digit(letter).unwrap())).collect();

@@ -37,7 +37,7 @@ async fn windows_have_limits() {
     let hub = after_windows(Limits { windows: 3, ..Limits::TINY }, 2).await;
     let text = "A hub has at most 100000 settlement windows";
     is_refused(&hub, "POST", "/v2/settlementWindows/3", closed(), text).await;
-    // One pair in each window.
+    // Each window has one pair.
     let hub = after_windows(Limits { pairs: 2, ..Limits::TINY }, 2).await;
     let text = "Too many windows are not settled: settle some before another is closed";
     is_refused(&hub, "POST", "/v2/settlementWindows/3", closed(), text).await;

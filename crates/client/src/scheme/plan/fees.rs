@@ -10,7 +10,7 @@ use crate::scheme::fee_rule::{FeeRule, percent};
 use crate::scheme::file::{Dfsp, Scheme};
 use crate::scheme::state::{FeeRuleState, HubState};
 
-/// DFSPs as messages name them.
+/// Prints the DFSPs of a rule in messages.
 struct Names<'a>(&'a [String]);
 
 impl fmt::Display for Names<'_> {

@@ -71,7 +71,6 @@ pub(super) fn apply(hub: &ScriptedHub, scheme: &str, change: impl FnOnce(&mut Ap
     Applied { output: String::from_utf8(output).unwrap(), outcome }
 }
 
-/// A new hub.
 fn empty_hub() -> ScriptedHub {
     let hub = ScriptedHub::start(&[
         ("GET /participants", r#"[{"name":"Hub","isActive":1,"accounts":[]}]"#),

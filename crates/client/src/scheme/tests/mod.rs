@@ -52,7 +52,6 @@ impl Service for Scripted {
     }
 }
 
-/// A running scripted hub.
 struct ScriptedHub {
     service: Arc<Scripted>,
     workers: Workers,

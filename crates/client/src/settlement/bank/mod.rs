@@ -31,9 +31,7 @@ pub(crate) use file::cells_of_csv;
 /// A bank file to check, and the actions by it.
 #[derive(Clone, Debug)]
 pub struct Reconcile {
-    /// The settlement.
     pub settlement: u32,
-    /// The file.
     pub file: PathBuf,
     /// Whether to finish the settlement.
     pub applies: bool,
@@ -87,7 +85,7 @@ pub async fn reconcile(
     output: &mut (dyn Write + Send),
 ) -> Outcome {
     let (cells, digest) = file::read(&reconcile.file)?;
-    // Changes of caps have no reason of their own, but the approver needs one.
+    // A change of a cap has no reason of its own, but the approver needs one.
     let hub = Hub::connect(options).await?.with_reason(&apply::reason(reconcile.settlement));
     let figures = hub.figures(reconcile.settlement).await.map_err(SettlementError::into_failure)?;
     figures.check().map_err(|text| Failure::new(Exit::Data, text))?;
@@ -324,7 +322,7 @@ fn contradictions_of(row: &Row, figures: &Figures) -> Vec<String> {
             continue;
         };
         let text = format!("the {what} {amount} has more decimals than {currency}, which has {decimals}");
-        // Versions before the carry-over of remainders left such nets.
+        // Versions before the carry-over of remainders created such nets.
         let is_of_hub = party.is_some_and(|party| party.net == amount.units().into());
         found.push(match what {
             "settlement transfer" if is_of_hub => {

@@ -97,7 +97,7 @@ fn filled_file_is_read_from_csv_and_xlsx() {
         "11 9 green -1234.5 99.5 TZS",
     ];
     assert_eq!(lines, expected);
-    // As a spreadsheet: the hub's own XLSX, with balances as numbers and as texts.
+    // The spreadsheet is the hub's own XLSX, with balances as numbers and as texts.
     let bytes = render_to(&own(), &ReportKind::Bank, true).unwrap();
     assert_eq!(bytes, render_to(&own(), &ReportKind::Bank, true).unwrap(), "the same bytes each time");
     assert_eq!(read_bytes(&bytes).unwrap_err()[0], "row 7: the balance is empty");

@@ -26,9 +26,7 @@ const REPORT_VERSION: u64 = 1;
 /// Options of a report.
 #[derive(Clone, Debug)]
 pub struct Report {
-    /// The settlement.
     pub settlement: u32,
-    /// The kind of its contents.
     pub kind: ReportKind,
     /// The output file, as XLSX if its name ends so; without it CSV to stdout.
     pub out: Option<PathBuf>,

@@ -61,9 +61,9 @@ enum Choice {
 pub(super) struct Core {
     pub(super) config: CourierConfig,
     pub(super) catch_up: CatchUp,
-    /// Not yet attempted, in order.
+    /// Callbacks that have not been attempted, in order.
     pub(super) ready: VecDeque<Entry>,
-    /// Not yet attempted, and no longer held back; they are sent first.
+    /// Callbacks that have not been attempted and are no longer held back. They are sent first.
     pub(super) released: VecDeque<Entry>,
     /// Callbacks that wait for the answer to the request that caused them.
     pub(super) holds: Holds,
@@ -76,7 +76,6 @@ pub(super) struct Core {
     last_was_repeat: bool,
     pub(super) in_flight: Vec<InFlight>,
     pub(super) repeats_in_flight: usize,
-    /// Callbacks to load by their keys.
     pub(super) loads: BTreeMap<CallbackKey, Load>,
     /// Callbacks that are being loaded.
     pub(super) loading: BTreeMap<CallbackKey, Load>,
@@ -351,7 +350,7 @@ impl Core {
                 }
                 Choice::New => {
                     self.last_was_repeat = false;
-                    // Possibly all of them wait for something; then there is none now.
+                    // All retried callbacks may be waiting for something. In that case a new callback is taken.
                     if let Some(mut entry) = self.next_new() {
                         entry.is_trial = self.refusals.passage(now) == Passage::Probe;
                         if entry.is_trial {

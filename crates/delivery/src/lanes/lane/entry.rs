@@ -113,23 +113,18 @@ pub(super) struct Failure {
 /// A callback that is given up.
 #[derive(Debug, PartialEq, Eq)]
 pub struct ParkedCallback {
-    /// The callback.
     pub key: CallbackKey,
     /// The reason of the last failure.
     pub reason: String,
-    /// Number of attempts.
     pub attempts: u32,
 }
 
 /// Actions for the tasks of a lane.
 #[derive(Debug, Default)]
 pub(super) struct LaneActions {
-    /// Callbacks to report as parked.
     pub(super) parked: Vec<ParkedCallback>,
-    /// Callbacks to report as delivered.
     pub(super) delivered: Vec<CallbackKey>,
     /// The keeper has new work or a new due time.
     pub(super) wake_keeper: bool,
-    /// The lane has fallen behind.
     pub(super) fell_behind: bool,
 }

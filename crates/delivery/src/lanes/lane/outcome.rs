@@ -102,7 +102,7 @@ impl Core {
             Repetition::AFewTimes => self.jitter.pause(longest, longest, 0),
         };
         let due = now + wait.max(retry_after);
-        // At its deadline the keeper parks it.
+        // The keeper parks a callback at its deadline.
         let due = entry.tries.deadline.map_or(due, |deadline| due.min(deadline));
         self.actions.wake_keeper |= self.repeats.next(now).is_none_or(|next| due < next);
         self.repeats.insert(due, entry);

@@ -147,7 +147,7 @@ impl Core {
         }
         for key in asked {
             match self.loading.remove(key) {
-                // No longer owed: the next callback behind it may be sent.
+                // The callback is no longer owed, so the next callback behind it may be sent.
                 Some(Load::Repeat(Away { order, .. }) | Load::Follower(order)) => self.release_order(order),
                 Some(Load::Recalled) | None => {}
             }

@@ -158,7 +158,7 @@ fn full_or_draining_lane_loads_no_callbacks() {
     assert_eq!(core.take_loads(16, now), keys([2]));
 }
 
-/// At any place in the lane.
+/// A callback that is anywhere in the lane is not loaded a second time.
 #[test]
 fn callbacks_in_the_lane_are_not_loaded_again() {
     let config = CourierConfig { concurrency_max: 9, queue_max: 40, retrying_max: 1, ..config() };

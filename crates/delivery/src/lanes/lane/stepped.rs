@@ -28,7 +28,6 @@ pub struct SteppedLane {
 pub struct Sending(Entry);
 
 impl Sending {
-    /// The callback.
     pub const fn callback(&self) -> &OwedCallback {
         &self.0.callback
     }
@@ -43,16 +42,14 @@ pub enum Done {
     Refused(Refusal),
     /// Not answered.
     Unreachable(String),
-    /// It cannot be sent at all.
+    /// The callback cannot be sent, for this reason.
     Unroutable(String),
 }
 
 /// Reports for the outbox.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Settled {
-    /// Delivered callbacks.
     pub delivered: Vec<CallbackKey>,
-    /// Parked callbacks.
     pub parked: Vec<ParkedCallback>,
 }
 
@@ -176,7 +173,6 @@ impl SteppedLane {
         self.core.is_behind()
     }
 
-    /// State of the breaker.
     pub const fn breaker(&self) -> BreakerState {
         self.core.breaker()
     }

@@ -489,7 +489,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 1500, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn nothing_is_missed_doubled_or_overtaken(
+    fn lane_sends_each_callback_once_and_in_order(
         config in configs(),
         seed in any::<u64>(),
         steps in steps(),
@@ -559,7 +559,7 @@ fn unreadable_page_is_requested_again() {
 }
 
 #[test]
-fn an_unreachable_dfsp_is_probed_by_one_request_at_a_time() {
+fn unreachable_dfsp_is_probed_by_one_request_at_a_time() {
     let (mut core, mut now) =
         level(CourierConfig { concurrency_max: 10, queue_max: 40, retrying_max: 8, ..config() });
     for seq in 1..=5 {

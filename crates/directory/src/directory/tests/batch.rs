@@ -145,7 +145,7 @@ async fn batch_with_built_in_and_external_types_waits_only_for_the_built_in_ones
 }
 
 #[tokio::test(start_paused = true)]
-async fn refusals_and_a_result_that_does_not_arrive() {
+async fn invalid_batches_are_rejected_and_undelivered_results_are_reported() {
     let world = oracle_world(&accepting(false), &accepting(false));
     let entries = body(&[("MSISDN", "26097", "bluebank")]);
     let refusal = world.take("POST /participants", "nobank", None, &entries).await.unwrap_err();

@@ -1,4 +1,4 @@
-//! With the built-in directory, and with the registry of oracles in a store.
+//! Tests with the built-in directory, and with the registry of oracles in a store.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

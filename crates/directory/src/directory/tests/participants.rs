@@ -281,7 +281,7 @@ async fn a_registration_outlives_the_request() {
     let oracle = ScriptedOracle::new(finds(&[]), true);
     let world = World::new(DirectoryConfig::default(), oracle);
     let mut taken = Box::pin(world.take("POST /participants/MSISDN/26097", "bluebank", None, BLUE));
-    // Begun, and then the client hangs up.
+    // The registration has begun when the client hangs up.
     assert!(futures_poll_once(taken.as_mut()).await);
     drop(taken);
     assert_eq!(world.sent().await.len(), 1, "the callback is also sent if the client hangs up");

@@ -69,7 +69,7 @@ async fn the_first_proxy_that_has_the_party_answers() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn when_no_proxy_has_the_party_the_last_error_is_the_answer() {
+async fn lookup_without_a_proxy_that_has_the_party_returns_the_last_error() {
     let world = proxied_world();
     world.take(LOOKUP, "bluebank", None, "").await.unwrap();
     sent(&world).await;
@@ -116,7 +116,7 @@ async fn earlier_proxy_search_does_not_block_a_later_answer() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lookup_does_not_go_back_where_it_came_from() {
+async fn lookup_is_not_forwarded_to_the_proxy_it_came_from() {
     for (source, proxied, asked) in [
         ("farbank", true, &["GET tunnel /parties/MSISDN/26097 from farbank"][..]),
         ("bridge", true, &["GET tunnel /parties/MSISDN/26097 from bridge"]),

@@ -34,7 +34,7 @@ async fn providers_are_active_and_hold_both_currencies() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn at_most_sixteen_are_named() {
+async fn answer_names_at_most_sixteen_providers() {
     let world = exchange_world();
     world.add_exchangers(20);
     world.take("GET /services/FXP", "bluebank", None, "").await.unwrap();

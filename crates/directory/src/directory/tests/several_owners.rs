@@ -26,11 +26,11 @@ fn world_of_three() -> World {
 /// A lookup without a currency goes to DFSPs with an account and an entry in one of the payer's currencies. If there is
 /// none, the payment needs a conversion, and the lookup goes to any of the DFSPs.
 #[tokio::test(start_paused = true)]
-async fn a_lookup_without_a_currency_goes_to_those_that_the_payer_can_pay() {
+async fn lookup_without_currency_queries_owners_that_the_payer_can_pay() {
     for (found, source, expected) in [
         // redbank has an account only in EUR, bluebank has none.
         (&[("redbank", "EUR"), ("greenbank", "KES")][..], "bluebank", "greenbank"),
-        // An entry in one of the payer's currencies, of a DFSP without an account in it.
+        // One entry is in a currency of the payer, but its DFSP has no account in that currency.
         (&[("redbank", "KES"), ("greenbank", "KES")], "bluebank", "greenbank"),
         // bank-1 has an account only in KES. greenbank's account in KES does not help its entry in USD.
         (&[("greenbank", "USD"), ("bank-2", "KES")], "bank-1", "bank-2"),
@@ -51,11 +51,11 @@ async fn a_lookup_without_a_currency_goes_to_those_that_the_payer_can_pay() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn owners_are_asked_in_turn_until_one_has_the_party() {
+async fn lookup_queries_owners_in_order_until_one_has_the_party() {
     let world = world_of_three();
     world.take(PLAIN, "bluebank", None, "").await.unwrap();
     assert_eq!(world.sent().await, [asked("bank-3")]);
-    // A DFSP without a query, however early it answers.
+    // The hub rejects the answer of a DFSP that it has not queried.
     let refusal = world.take(ANSWER, "bank-1", Some("bluebank"), "{}").await.unwrap_err();
     assert_eq!((refusal.status, refusal.code.number()), (400, 3200));
     // The error is held back, and the next DFSP cannot be reached.
@@ -160,7 +160,7 @@ async fn an_answer_through_the_proxy_that_was_asked_is_accepted() {
             world.add_proxies();
             world.take(PLAIN, "bluebank", destination, "").await.unwrap();
             world.sent().await;
-            // Without a destination and an owner, the hub queries both proxies.
+            // A lookup without a destination, whose party has no owner, goes to both proxies.
             let is_accepted =
                 is_accepted || (answering == "overseas" && found.is_empty() && destination.is_none());
             let taken = world.take_proxied(ANSWER, answering, Some("bluebank"), "{}").await;
@@ -239,7 +239,7 @@ async fn the_error_about_a_party_called_error_has_a_path_of_its_own() {
 
 #[tokio::test(start_paused = true)]
 #[allow(clippy::too_many_lines, reason = "a table of cases")]
-async fn answers_go_to_the_destination_or_their_sender_hears_of_it() {
+async fn undeliverable_answer_is_reported_to_its_sender() {
     let error = r#"{"errorInformation":{"errorCode":"5107","errorDescription":"gone"}}"#;
     let unreachable = || Some(Manner::Fails(TransportError::Unreachable("refused".into())));
     for (request, destination, body, manner, sent) in [
@@ -335,7 +335,7 @@ async fn an_answer_ends_all_lookups_of_the_same_dfsp_for_the_same_party_only() {
     for (request, source) in [
         ("GET /parties/MSISDN/26097", "bluebank"),
         ("GET /parties/MSISDN/26097?currency=USD", "bluebank"),
-        // The same party in another encoding.
+        // The path names the same party in another encoding.
         ("GET /parties/MSISDN/%326097", "bluebank"),
         ("GET /parties/MSISDN/26097", "redbank"),
         ("GET /parties/MSISDN/26098", "bluebank"),

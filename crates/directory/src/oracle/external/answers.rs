@@ -24,7 +24,7 @@ pub(super) struct AnswerCache {
 
 #[derive(Default)]
 struct State {
-    /// By identifier, so that a change of one reaches all its sub ids and currencies.
+    /// The cached answers by identifier, so that a change of an identifier affects all its sub ids and currencies.
     answers: Timed<Kept>,
     /// Number of changes that invalidated answers.
     epoch: u64,

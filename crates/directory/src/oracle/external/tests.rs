@@ -169,7 +169,7 @@ async fn each_operation_has_its_request_and_its_success() {
 }
 
 #[tokio::test]
-async fn the_requests_headers_go_on_with_a_coding_of_the_hubs_own() {
+async fn request_to_an_oracle_has_the_senders_headers_and_the_hubs_encoding() {
     let server = Server::start().await;
     server.answer(200, r#"{"partyList":[]}"#);
     let oracle = oracle(&server.base, OracleConfig::default());
@@ -231,7 +231,7 @@ async fn bad_answer_maps_to_its_error_code() {
 }
 
 #[tokio::test]
-async fn one_that_cannot_be_reached_or_does_not_answer_in_time() {
+async fn oracle_without_a_timely_answer_is_a_communication_error() {
     let server = Server::start().await;
     let config = OracleConfig { deadline: Duration::from_millis(50), ..OracleConfig::default() };
     let closed = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
@@ -243,7 +243,7 @@ async fn one_that_cannot_be_reached_or_does_not_answer_in_time() {
 }
 
 #[tokio::test]
-async fn after_repeated_failures_it_is_left_alone_until_a_probe_succeeds() {
+async fn failing_oracle_gets_no_requests_until_a_probe_succeeds() {
     let server = Server::start().await;
     let config = OracleConfig {
         breaker_threshold: 2,
@@ -270,7 +270,7 @@ async fn after_repeated_failures_it_is_left_alone_until_a_probe_succeeds() {
 
 /// Many lookups of one DFSP at a slow oracle do not prevent lookups of others.
 #[tokio::test]
-async fn one_dfsp_leaves_room_at_an_oracle_for_the_others() {
+async fn oracle_requests_of_one_dfsp_leave_places_for_others() {
     let server = Server::start().await;
     let deadline = Duration::from_secs(3600);
     let config = OracleConfig { in_flight_max: 4, deadline, ..OracleConfig::default() };
@@ -301,7 +301,7 @@ async fn one_dfsp_leaves_room_at_an_oracle_for_the_others() {
 }
 
 #[tokio::test]
-async fn more_questions_than_allowed_fail_at_once_and_never_reach_it() {
+async fn requests_above_the_limit_of_an_oracle_fail_without_being_sent() {
     let server = Server::start().await;
     let config = OracleConfig {
         in_flight_max: 2,
@@ -329,7 +329,7 @@ async fn more_questions_than_allowed_fail_at_once_and_never_reach_it() {
 }
 
 #[tokio::test]
-async fn answers_are_used_again_until_something_changes() {
+async fn cached_answers_are_used_until_a_change() {
     let server = Server::start().await;
     let oracle = oracle(&server.base, cached());
     let headers = Bytes::from_static(HEADERS);
@@ -367,7 +367,7 @@ async fn answers_are_used_again_until_something_changes() {
 }
 
 #[tokio::test]
-async fn of_failures_only_that_there_is_no_such_party_is_used_again() {
+async fn unknown_party_is_the_only_cached_failure() {
     let server = Server::start().await;
     let told = r#"{"errorInformation":{"errorCode":"3204","errorDescription":"Party not found"}}"#;
     for (status, body, asked) in
@@ -382,7 +382,7 @@ async fn of_failures_only_that_there_is_no_such_party_is_used_again() {
 }
 
 #[tokio::test]
-async fn batches_get_an_answer_for_each_entry() {
+async fn batch_has_an_answer_for_each_entry() {
     let server = Server::start().await;
     let oracle = oracle(&server.base, OracleConfig::default());
     let entry = |id: &str, sub_id: Option<&str>| Entry {
@@ -442,7 +442,7 @@ async fn batches_get_an_answer_for_each_entry() {
 
 /// For a registration the status alone is sufficient. A lookup needs the body.
 #[tokio::test]
-async fn a_success_counts_if_its_body_breaks_off() {
+async fn registration_succeeds_although_its_body_is_incomplete() {
     let server = Server::start().await;
     let oracle = oracle(&server.base, OracleConfig::default());
     let headers = Bytes::from_static(HEADERS);
@@ -454,7 +454,7 @@ async fn a_success_counts_if_its_body_breaks_off() {
     assert_eq!(oracle.remove(&party).await, Ok(()));
     let error = find(&oracle, "me").await.unwrap_err().to_error(Operation::Find);
     assert_eq!(error.code, ErrorCode::DESTINATION_COMMUNICATION);
-    // A failure stays a failure.
+    // A registration succeeds only with 201. Any other status is an error, even if the body is incomplete.
     server.break_off(200);
     let refused = oracle.register(&party, fsp("greenbank")).await;
     assert_eq!(refused, Err(OracleFailure::Refused { status: 200 }));
@@ -469,7 +469,7 @@ mod cache {
     use crate::oracle::external::AnswerCache;
 
     #[tokio::test(start_paused = true)]
-    async fn is_bounded_in_time_and_number_and_takes_nothing_outdated() {
+    async fn cache_is_limited_in_time_and_number_and_rejects_outdated_answers() {
         let cache = AnswerCache::new(Duration::from_secs(3), 2);
         let headers = Bytes::new();
         let of = |id| inquiry(&headers, id, None, None);

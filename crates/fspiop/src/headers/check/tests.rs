@@ -40,7 +40,7 @@ fn headers(changes: &[&str]) -> Headers {
     Headers(set)
 }
 
-/// In a hub named Hub.
+/// Checks the headers for a hub named Hub.
 fn check_parties_of(resource: Resource, headers: &Headers) -> Result<Parties, SyncError> {
     check_parties(resource, headers, &FspId::parse("Hub").unwrap())
 }
@@ -434,7 +434,7 @@ fn every_family_has_its_own_media_type() {
                 assert_eq!((error.status, error.code), (400, ErrorCode::MALFORMED_SYNTAX), "{resource:?}");
             }
         }
-        // Also for bulk quotes and FX quotes, although other hubs accept invalid dates there.
+        // The date is also checked for bulk quotes and FX quotes, although other hubs accept invalid dates there.
         let refusal = refusal_of(Method::Post, resource, &["date=tomorrow"]);
         let text = "Malformed syntax - Invalid date header: write it like Tue, 01 Apr 2031 10:00:00 GMT";
         assert_eq!(refusal, Some((400, 3101, text.into())));
@@ -515,7 +515,7 @@ fn callbacks_of_quoting_must_not_have_accept() {
     for resource in [Resource::Quotes, Resource::BulkQuotes, Resource::FxQuotes] {
         for accept in ["accept=@;version=1", "accept=application/json", "accept=@;version=9"] {
             let headers = headers_of(resource, &[accept]);
-            // Not at once, but by an error callback.
+            // The hub does not reject the request immediately, but sends an error callback.
             assert!(
                 check_headers(Method::Put, resource, &headers, &HeaderRules::default()).is_ok(),
                 "{accept}"

@@ -101,7 +101,7 @@ fn version_2(bytes: &[u8]) -> Result<ProxyHeader, NotAProxyHeader> {
     };
     // Length of both addresses and ports, and of the source within them.
     let (addresses, source) = match family {
-        // Unspecified, and local sockets, which have no network address.
+        // The family is unspecified, or a local socket, which has no network address.
         0x00 => (0, 0),
         0x31 => (216, 0),
         0x11 => (12, 4),

@@ -73,7 +73,6 @@ impl Listener {
         self.running.server.local_addr()
     }
 
-    /// A client with this chain and key.
     pub fn client(&self, chain: Vec<CertificateDer<'static>>, key: PrivateKeyDer<'static>) -> ClientConfig {
         self.client_of(Some((chain, key)), ALL_VERSIONS)
     }

@@ -91,7 +91,6 @@ impl Scheme {
         self.serve_counted(limits, tls).0
     }
 
-    /// A server with counts of its handshakes.
     pub fn serve_counted(&self, limits: Limits, tls: ServerTls) -> (Running, Arc<HandshakeCounts>) {
         let secured = self.secured(tls);
         let counts = secured.counts.clone();

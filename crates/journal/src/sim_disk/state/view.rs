@@ -31,7 +31,6 @@ pub struct DiskView {
 /// A file or a name at a moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileView {
-    /// The file's path.
     pub path: String,
     /// The file's length as a process sees it, in bytes; `None` if the process no longer sees the file.
     pub bytes: Option<u64>,
@@ -55,7 +54,6 @@ pub struct ArmedWrite {
     pub part: String,
     /// Number of such writes that come first.
     pub skip: u64,
-    /// The fault to inject.
     pub fault: Fault,
 }
 

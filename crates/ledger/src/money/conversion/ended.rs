@@ -135,7 +135,7 @@ mod tests {
 
     /// Links of a payer whose FX transfers expire use limited memory, and only this payer's links are removed.
     #[test]
-    fn a_payer_has_at_most_ten_thousand() {
+    fn ended_links_of_a_payer_are_limited() {
         let mut ended = EndedLinks::default();
         ended.insert(transfer(1), participant(3), EndedLink { seq: 1, is_expired: false });
         for number in 1..=10_001 {

@@ -11,9 +11,10 @@ pub(super) type Place = (Timestamp, u32);
 /// The reserved transfers by deadline, then slot.
 #[derive(Clone, Debug)]
 pub(super) enum Deadlines {
-    /// In order, for a ledger that decides.
+    /// The deadlines in order, for a ledger that decides.
     Kept(BTreeSet<Place>),
-    /// Only their number, for a ledger that only applies records. Queries that need the order sort the deadlines.
+    /// Only the number of deadlines, for a ledger that only applies records. Queries that need the order sort the
+    /// deadlines.
     Counted(usize),
 }
 

@@ -33,7 +33,6 @@ impl<T> Slots<T> {
         (last * BLOCK_SLOTS + self.blocks[last].len() - 1) as u32
     }
 
-    /// Empties a slot.
     pub(super) fn take(&mut self, slot: u32) -> Option<T> {
         let (block, place) = place(slot);
         let value = self.blocks[block][place].take()?;

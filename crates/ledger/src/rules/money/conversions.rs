@@ -65,7 +65,6 @@ pub struct PrepareConversion {
 pub struct AskedMoney {
     /// The amount. If it does not fit the ledger, the text is retained.
     pub amount: Result<Amount, UnfitAmount>,
-    /// The currency.
     pub currency: Currency,
 }
 

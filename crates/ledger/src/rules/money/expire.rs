@@ -15,9 +15,7 @@ use crate::rules::money::put::{self, Ending};
 /// An operator's request to expire a reservation.
 #[derive(Clone, Debug)]
 pub struct Expire {
-    /// The transfer.
     pub transfer: TransferId,
-    /// The operator's reason.
     pub reason: Box<str>,
 }
 

@@ -186,7 +186,7 @@ impl Ledger {
     pub(crate) fn post(&mut self, account: AccountId, change: Amount, now: Timestamp) {
         let account = self.account_mut(account);
         let Some(balance) = account.balance.checked_add(change) else {
-            panic!("account {} leaves the range of amounts", account.id.number())
+            panic!("the balance of account {} exceeds the range of amounts", account.id.number())
         };
         account.balance = balance;
         account.changed_at = now;

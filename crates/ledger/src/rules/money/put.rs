@@ -26,7 +26,6 @@ pub(crate) struct PutHead<'a> {
 /// A PUT request to end a transfer.
 pub(crate) struct Put {
     pub(crate) kind: PutKind,
-    /// The participant that sent it.
     pub(crate) sender: ParticipantId,
     pub(crate) destination: Option<FspId>,
     /// Whether the payee reserved and waits for a PATCH.

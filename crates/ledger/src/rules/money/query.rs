@@ -55,17 +55,14 @@ impl Ledger {
         &self.accounts[id.index()]
     }
 
-    /// All ledger account types.
     pub fn account_types(&self) -> &[LedgerAccountType] {
         &self.account_types
     }
 
-    /// A ledger account type by name.
     pub fn account_type_named(&self, name: &str) -> Option<&LedgerAccountType> {
         self.account_types.iter().find(|kind| &*kind.name == name)
     }
 
-    /// The name of a ledger account type.
     pub fn account_type_name(&self, id: LedgerAccountTypeId) -> &str {
         self.account_types.get(usize::from(id.0).wrapping_sub(1)).map_or("UNKNOWN", |kind| &kind.name)
     }

@@ -32,7 +32,6 @@ use crate::rules::operators::entrance::Entrance;
 pub struct Act {
     /// The operator, and how the operator was authenticated. The ledger itself names the action of a change.
     pub by: Attribution,
-    /// The action.
     pub deed: Deed,
     /// The operator's rights to change the ledger.
     pub authority: Authority,
@@ -212,7 +211,7 @@ impl Ledger {
         let mut by = self.attributed(act);
         let (change, refused) = match &act.deed {
             Deed::Change(command) => match outcome {
-                // The same change was already proposed.
+                // The same change was already proposed, so nothing is recorded.
                 AdminOutcome::Proposed(_) if out.events.is_empty() => return None,
                 outcome => (Change::of(command, self).made(outcome), None),
             },

@@ -35,7 +35,6 @@ pub struct Verdict {
     pub id: u64,
     /// The decision.
     pub kind: VerdictKind,
-    /// The operator's comment.
     pub comment: Option<Box<str>>,
 }
 
@@ -47,7 +46,6 @@ pub(crate) struct SetApproval<'a> {
     /// The number of the proposal.
     pub(crate) id: u64,
     pub(crate) set: &'a ChangeSet,
-    /// The approver.
     pub(crate) by: &'a Attribution,
     pub(crate) comment: Option<&'a str>,
 }

@@ -34,7 +34,6 @@ const ENDPOINTS_LISTED_MAX: usize = 16;
 /// A change of an object, with the object's state before and after.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
-    /// The object that is changed.
     pub what: String,
     /// The object's state before the change.
     pub from: String,

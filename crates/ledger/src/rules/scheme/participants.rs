@@ -15,7 +15,6 @@ use crate::scheme::changes::EndpointValue;
 use crate::scheme::endpoint::EndpointType;
 use crate::scheme::participant::Participant;
 
-/// Longest endpoint value, in bytes.
 pub const ENDPOINT_VALUE_BYTES_MAX: usize = 512;
 /// Alarm threshold for a limit set without one, in hundredths of a percent. Mojaloop hubs set 10 %, which nearly every
 /// DFSP always exceeds.

@@ -35,7 +35,6 @@ impl Ledger {
         self.names.get(name).copied()
     }
 
-    /// A participant's id by its name in any case.
     pub(crate) fn participant_id_ignoring_case(&self, name: &FspId) -> Option<ParticipantId> {
         let any_case = || self.participants.iter().find(|participant| participant.name.eq_ignore_case(name));
         self.participant_id(name).or_else(|| any_case().map(|participant| participant.id))

@@ -17,7 +17,6 @@ impl Ledger {
         &self.models
     }
 
-    /// A settlement model by name.
     pub fn model_named(&self, name: &str) -> Option<&SettlementModel> {
         self.models.iter().find(|model| &*model.name == name)
     }
@@ -91,7 +90,6 @@ impl Ledger {
         &self.settlements
     }
 
-    /// A settlement.
     pub fn settlement(&self, id: SettlementId) -> Option<&Settlement> {
         self.settlements.get(id.index())
     }

@@ -10,7 +10,7 @@ impl Books {
     pub(super) fn judge_actor(&self, seq: u64, record: &Record<'_>) -> Vec<String> {
         let is_wrong = |event: &&Event| !self.may_cause(record.actor, event);
         let text = |event: &Event| {
-            format!("record {seq}: {} is caused by {}, who may not do that", event.name(), record.actor)
+            format!("record {seq}: {} is caused by {}, which is not permitted", event.name(), record.actor)
         };
         record.events.iter().filter(is_wrong).map(text).collect()
     }

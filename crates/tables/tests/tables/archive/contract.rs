@@ -16,7 +16,7 @@ fn on_both(check: impl Fn(&dyn Archive)) {
 }
 
 #[test]
-fn an_empty_archive_knows_nothing() {
+fn empty_archive_has_no_transfers() {
     on_both(|archive| {
         assert_eq!((archive.watermark(), archive.watermark_applied()), (0, 0));
         assert_eq!(archive.sync().unwrap(), 0);
@@ -81,7 +81,7 @@ fn an_empty_batch_moves_the_watermark() {
 }
 
 #[test]
-fn a_batch_with_an_oversized_value_is_refused_whole() {
+fn batch_with_an_oversized_value_is_rejected_as_a_whole() {
     on_both(|archive| {
         let mut batch = entries(0..3);
         batch.push((entry(3).0, vec![0; VALUE_BYTES_MAX + 1]));
@@ -99,7 +99,7 @@ fn a_batch_with_an_oversized_value_is_refused_whole() {
 }
 
 #[test]
-fn divisions_are_removed_whole_and_the_archive_begins_after_them() {
+fn removed_divisions_move_the_beginning_of_the_archive() {
     on_both(|archive| {
         let second = |seq: u64| Timestamp::from_ms(seq as i64 * 1000);
         for (from, to) in [(0, 25), (25, 60), (60, 80)] {
@@ -173,7 +173,7 @@ fn a_visitor_may_stop() {
 }
 
 #[test]
-fn a_visit_goes_on_where_the_last_one_stopped() {
+fn visit_continues_where_the_last_one_stopped() {
     on_both(|archive| {
         for (from, to) in [(0, 25), (25, 60)] {
             archive.apply(&entries(from..to), to).unwrap();

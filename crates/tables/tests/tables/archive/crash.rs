@@ -44,7 +44,7 @@ fn reopened_archive_has_all_synced_transfers() {
 }
 
 #[test]
-fn closed_without_a_sync_the_directory_is_complete_up_to_its_watermark() {
+fn archive_closed_without_sync_is_complete_up_to_its_watermark() {
     let directory = tempfile::tempdir().unwrap();
     let (live, copy) = (directory.path().join("live"), directory.path().join("copy"));
     let options = small_options(TABLE);
@@ -79,7 +79,7 @@ fn closed_without_a_sync_the_directory_is_complete_up_to_its_watermark() {
 
 /// Few large values take as much memory as many small ones.
 #[test]
-fn a_table_is_written_when_as_many_bytes_have_gathered() {
+fn table_is_written_when_it_reaches_its_size() {
     let directory = tempfile::tempdir().unwrap();
     let options = ArchiveOptions { pending_bytes: 10_000, ..small_options(TABLE) };
     let archive = FjallArchive::open(directory.path(), &options).unwrap();
@@ -106,12 +106,12 @@ fn a_batch_larger_than_a_table_is_stored_whole() {
 
 /// Runs this program again as the process to be killed; see [`killed_while_writing`].
 #[test]
-#[ignore = "the child of killed_at_any_moment_the_watermark_holds"]
+#[ignore = "the child of watermark_is_correct_after_a_kill_at_any_moment"]
 fn killed_while_writing() {
     let Some(directory) = crash_directory() else { return };
     let archive = FjallArchive::open(directory, &small_options(TABLE)).unwrap();
     let mut at = archive.watermark();
-    // The parent kills it long before. The limit is for a parent that ended first.
+    // The parent kills this process long before the limit, which applies if the parent has ended first.
     while at < 10_000_000 {
         archive.apply(&entries(at..at + BATCH), at + BATCH).unwrap();
         at += BATCH;
@@ -120,7 +120,7 @@ fn killed_while_writing() {
 }
 
 #[test]
-fn killed_at_any_moment_the_watermark_holds() {
+fn watermark_is_correct_after_a_kill_at_any_moment() {
     let directory = tempfile::tempdir().unwrap();
     let mut before = 0;
     for round in 1..=8 {
@@ -133,7 +133,7 @@ fn killed_at_any_moment_the_watermark_holds() {
 }
 
 #[test]
-fn readers_beside_the_writer_find_all_that_is_applied() {
+fn readers_find_all_applied_transfers_during_writes() {
     let directory = tempfile::tempdir().unwrap();
     let archive = FjallArchive::open(directory.path(), &small_options(TABLE)).unwrap();
     /// Ends the readers, also if the writer panics.
@@ -214,7 +214,7 @@ fn small_archive_has_its_filter_as_soon_as_it_is_open() {
 }
 
 #[test]
-fn a_second_opener_is_refused() {
+fn second_process_that_opens_the_files_is_rejected() {
     let directory = tempfile::tempdir().unwrap();
     let first = FjallArchive::open(directory.path(), &small_options(TABLE)).unwrap();
     let second = FjallArchive::open(directory.path(), &small_options(TABLE));

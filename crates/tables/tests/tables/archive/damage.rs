@@ -102,7 +102,7 @@ fn damaged_file_is_harmless_or_reported() {
             std::fs::remove_dir_all(&hurt).unwrap();
         }
     }
-    // Each of at least five tables, in most ways. A flipped bit in padding is harmless.
+    // Most kinds of damage are reported for each of at least five tables. A flipped bit in padding is harmless.
     assert!(reported > 40, "only {reported} damages were reported");
 }
 

@@ -56,7 +56,7 @@ fn expect_exactly(archive: &FjallArchive, from: u64, to: u64) {
 }
 
 #[test]
-fn divisions_follow_each_other_and_are_one_archive() {
+fn divisions_form_one_archive() {
     let directory = tempfile::tempdir().unwrap();
     let archive = open(directory.path());
     apply(&archive, 0, 350);
@@ -83,7 +83,7 @@ fn divisions_follow_each_other_and_are_one_archive() {
 }
 
 #[test]
-fn the_time_of_an_empty_division_is_that_of_the_one_before() {
+fn empty_division_has_the_time_of_the_previous_one() {
     let directory = tempfile::tempdir().unwrap();
     apply(&open(directory.path()), 0, 100);
     let archive = open(directory.path());
@@ -95,7 +95,7 @@ fn the_time_of_an_empty_division_is_that_of_the_one_before() {
 
 /// Visits transfers that finished at that second or later, as far as divisions show: one after the other.
 #[test]
-fn a_visit_passes_over_divisions_that_are_older() {
+fn visit_skips_older_divisions() {
     let directory = tempfile::tempdir().unwrap();
     let archive = open(directory.path());
     apply(&archive, 0, 350);
@@ -127,7 +127,7 @@ fn a_visit_passes_over_divisions_that_are_older() {
 }
 
 #[test]
-fn the_oldest_divisions_leave_and_stay_away() {
+fn oldest_divisions_are_removed_permanently() {
     let directory = tempfile::tempdir().unwrap();
     let archive = open(directory.path());
     apply(&archive, 0, 350);
@@ -186,7 +186,7 @@ fn removed_division_does_not_reappear_after_a_crash() {
 }
 
 #[test]
-fn files_that_cannot_be_removed_do_no_harm() {
+fn archive_continues_if_files_cannot_be_removed() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("archive");
     let archive = open(&path);
@@ -247,7 +247,7 @@ fn directory_of(archive: &Path, first_seq: u64) -> PathBuf {
 }
 
 #[test]
-fn closed_divisions_become_one_sorted_whole() {
+fn closed_divisions_are_rewritten_in_order() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path();
     let archive = open(path);
@@ -269,7 +269,7 @@ fn closed_divisions_become_one_sorted_whole() {
 }
 
 #[test]
-fn housekeeping_can_be_waited_for_and_leaves_nothing_to_the_next_start() {
+fn finished_upkeep_leaves_nothing_to_the_next_start() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("archive");
     let archive = open(&path);
@@ -308,7 +308,7 @@ fn a_division_can_be_closed_before_it_is_full() {
 
 /// A division with few tables is not changed.
 #[test]
-fn divisions_of_many_tables_are_put_in_order() {
+fn divisions_of_many_tables_are_rewritten_in_order() {
     for (tables, is_settled) in [(8, false), (60, true)] {
         let directory = tempfile::tempdir().unwrap();
         let options =
@@ -326,7 +326,7 @@ fn divisions_of_many_tables_are_put_in_order() {
 
 /// Closed, and stopped before it was sorted.
 #[test]
-fn a_start_puts_divisions_in_order() {
+fn start_rewrites_divisions_in_order() {
     let directory = tempfile::tempdir().unwrap();
     let [path, other] = ["archive", "other"].map(|name| directory.path().join(name));
     let options = ArchiveOptions { division_transfers: 10_000, ..options() };
@@ -387,7 +387,7 @@ fn filters_have_the_size_of_divisions() {
 }
 
 #[test]
-fn a_range_applied_again_is_there_once() {
+fn range_applied_again_is_stored_once() {
     let directory = tempfile::tempdir().unwrap();
     let archive = open(directory.path());
     apply(&archive, 0, 250);
@@ -423,7 +423,7 @@ fn interrupted_division_changes_are_finished_or_undone() {
 }
 
 #[test]
-fn filters_are_kept_and_never_stale() {
+fn filters_are_stored_and_never_outdated() {
     let directory = tempfile::tempdir().unwrap();
     let options =
         ArchiveOptions { division_transfers: 60_000, pending_transfers: 32_768, ..ArchiveOptions::default() };

@@ -67,7 +67,7 @@ fn reopened_store_has_all_acknowledged_updates() {
 }
 
 #[test]
-fn a_copy_made_at_any_moment_is_whole() {
+fn copy_of_the_files_at_any_moment_is_consistent() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("store");
     let (store, table) = open(&path);
@@ -93,7 +93,7 @@ fn logs_of(path: &Path) -> Vec<PathBuf> {
 }
 
 #[test]
-fn a_torn_log_loses_only_whole_updates_at_its_end() {
+fn truncated_log_loses_only_complete_updates_at_its_end() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("store");
     let options = options_without_flushes();
@@ -133,7 +133,7 @@ fn a_torn_log_loses_only_whole_updates_at_its_end() {
 }
 
 #[test]
-fn an_interrupted_creation_begins_again() {
+fn interrupted_creation_is_repeated() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("store");
     std::fs::create_dir_all(path.join("tables.new")).unwrap();
@@ -144,7 +144,7 @@ fn an_interrupted_creation_begins_again() {
 }
 
 #[test]
-fn a_second_opener_is_refused() {
+fn second_process_that_opens_the_files_is_rejected() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("store");
     let (store, table) = open(&path);
@@ -194,20 +194,20 @@ fn damaged_store_is_reported() {
     }
 }
 
-/// Runs this program again as the process to be killed; see [`killed_at_any_moment_all_that_was_answered_is_there`].
+/// Runs this program again as the process to be killed; see [`acknowledged_updates_survive_a_kill_at_any_moment`].
 #[test]
-#[ignore = "the child of killed_at_any_moment_all_that_was_answered_is_there"]
+#[ignore = "the child of acknowledged_updates_survive_a_kill_at_any_moment"]
 fn killed_while_writing() {
     let Some(path) = crash_directory() else { return };
     let (store, table) = open(&path);
-    // The parent kills it long before. The limit is for a parent that ended first.
+    // The parent kills this process long before the limit, which applies if the parent has ended first.
     for _ in 0..1_000_000 {
         report_durable(write_one(&store, &table));
     }
 }
 
 #[test]
-fn killed_at_any_moment_all_that_was_answered_is_there() {
+fn acknowledged_updates_survive_a_kill_at_any_moment() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("store");
     let mut before = 0;

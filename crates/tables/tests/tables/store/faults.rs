@@ -88,7 +88,7 @@ fn operations_of_a_whole_run() -> u64 {
 }
 
 #[test]
-fn whatever_fails_and_whenever_power_is_lost_all_that_was_answered_is_there() {
+fn acknowledged_updates_survive_any_disk_failure_or_power_loss() {
     let operations = operations_of_a_whole_run();
     assert!(operations > 2 * UPDATES, "{operations} operations");
     for (seed, ordinal) in (0..operations).step_by(7).enumerate().map(|(seed, at)| (seed as u64, at)) {
@@ -118,7 +118,7 @@ fn whatever_fails_and_whenever_power_is_lost_all_that_was_answered_is_there() {
 }
 
 #[test]
-fn a_full_disk_refuses_and_recovers() {
+fn full_disk_rejects_updates_and_recovers() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("s");
     std::fs::create_dir(&path).unwrap();
@@ -208,10 +208,10 @@ fn update_few(path: &Path, disk: &SimDisk, is_sync: bool, what: &str) -> (u64, O
     (answered, outcome)
 }
 
-/// One operation finds no space, whichever it is: it is rejected or postponed, and the store continues. Only a failed
-/// sync ends the updates, because the content of the disk is not known then.
+/// Any single operation may find no space. It is rejected or postponed, and the store continues. Only a failed sync
+/// ends the updates, because the content of the disk is not known then.
 #[test]
-fn no_room_at_any_operation_is_waited_out() {
+fn store_continues_after_a_full_disk_at_any_operation() {
     let operations = operations_of_few();
     for kind in [
         Operation::CreateDirectory,

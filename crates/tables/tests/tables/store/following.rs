@@ -103,7 +103,7 @@ fn keyspaces(path: &Path) -> usize {
 }
 
 #[test]
-fn tables_that_were_prepared_are_not_made_when_the_node_leads() {
+fn prepared_tables_are_not_created_again_by_the_leader() {
     let directory = tempfile::tempdir().unwrap();
     let follower = StoreFollower::open(directory.path(), &small_options()).unwrap();
     let before = keyspaces(directory.path());
@@ -157,7 +157,7 @@ fn stopped_follower_has_all_updates_of_the_leader() {
 }
 
 #[test]
-fn a_store_that_holds_nothing_has_a_digest_with_and_without_a_log() {
+fn empty_store_has_the_same_digest_without_a_log() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("store");
     drop(Store::open(&path, &small_options()).unwrap());
@@ -168,7 +168,7 @@ fn a_store_that_holds_nothing_has_a_digest_with_and_without_a_log() {
 }
 
 #[test]
-fn a_follower_does_not_go_on_without_records() {
+fn follower_stops_at_a_missing_record() {
     let directory = tempfile::tempdir().unwrap();
     let (store, mut follower, _) = pair(directory.path(), &small_options());
     write_one(&store).unwrap();
@@ -181,7 +181,7 @@ fn a_follower_does_not_go_on_without_records() {
 }
 
 #[test]
-fn a_store_of_a_former_leader_stores_and_confirms_nothing() {
+fn store_of_a_former_leader_rejects_reads_and_writes() {
     let directory = tempfile::tempdir().unwrap();
     let (store, mut follower, is_superseded) = pair(directory.path(), &small_options());
     write_one(&store).unwrap();
@@ -201,14 +201,14 @@ fn a_store_of_a_former_leader_stores_and_confirms_nothing() {
 }
 
 #[test]
-fn a_record_is_no_larger_than_a_batch_and_an_update() {
+fn record_size_is_limited_to_a_batch_and_an_update() {
     let directory = tempfile::tempdir().unwrap();
     let (batch_bytes_max, update_bytes_max) = (1_000, 5_000);
     let options = StoreOptions { batch_bytes_max, update_bytes_max, ..small_options() };
     let (store, follower, _) = pair(directory.path(), &options);
     let table = store.table("t").unwrap();
     let (begin, begun) = std::sync::mpsc::channel::<()>();
-    // They queue up behind the first, and share batches.
+    // The first update waits, so the others queue up behind it and share batches.
     drop(store.update(move |_| Ok(begun.recv().is_ok())));
     let updates: Vec<_> = (0..200_u32)
         .map(|number| {

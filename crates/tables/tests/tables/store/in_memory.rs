@@ -63,7 +63,7 @@ fn resident_table_has_existing_entries_and_concurrent_changes() {
 }
 
 #[test]
-fn a_store_that_closes_while_it_loads_opens_again() {
+fn store_that_closed_during_loading_opens_again() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("store");
     filled(&path);
@@ -76,7 +76,7 @@ fn a_store_that_closes_while_it_loads_opens_again() {
 }
 
 #[test]
-fn over_its_bound_a_table_is_read_from_disk() {
+fn table_above_its_memory_limit_is_read_from_disk() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("store");
     filled(&path);

@@ -15,7 +15,7 @@ pub fn small_options() -> StoreOptions {
     }
 }
 
-/// Everything stays in the journal.
+/// Options with which all changes stay in the journal.
 pub fn options_without_flushes() -> StoreOptions {
     StoreOptions { pending_bytes: usize::MAX, segment_bytes: 1 << 20, ..small_options() }
 }

@@ -85,7 +85,7 @@ async fn queued_updates_are_invisible_to_readers() {
 }
 
 #[tokio::test]
-async fn an_update_that_fails_changes_nothing_and_spoils_nothing() {
+async fn failed_update_affects_no_other_update() {
     let directory = tempfile::tempdir().unwrap();
     let (store, table) = open(&directory);
     let acted = Arc::new(AtomicUsize::new(0));
@@ -137,7 +137,7 @@ async fn action_runs_before_the_answer_even_if_the_caller_left() {
 }
 
 #[tokio::test]
-async fn a_full_queue_sheds_at_once_and_with_a_code() {
+async fn full_queue_rejects_updates_immediately() {
     let directory = tempfile::tempdir().unwrap();
     let options = StoreOptions { queue_updates_max: 3, ..small_options() };
     let store = Store::open(directory.path().join("store"), &options).unwrap();
@@ -155,7 +155,7 @@ async fn a_full_queue_sheds_at_once_and_with_a_code() {
 }
 
 #[tokio::test]
-async fn a_disk_without_room_refuses_updates_and_goes_on_reading() {
+async fn full_disk_rejects_updates_and_serves_reads() {
     let directory = tempfile::tempdir().unwrap();
     let (store, table) = open(&directory);
     let of_update = table.clone();
@@ -177,7 +177,7 @@ async fn a_disk_without_room_refuses_updates_and_goes_on_reading() {
 }
 
 #[tokio::test]
-async fn sizes_are_bounded() {
+async fn keys_and_values_have_a_maximum_size() {
     let directory = tempfile::tempdir().unwrap();
     let (store, table) = open(&directory);
     for (key_bytes, fits) in [(1, true), (KEY_BYTES_MAX, true), (KEY_BYTES_MAX + 1, false)] {
@@ -221,7 +221,7 @@ async fn closing_finishes_queued_updates_and_rejects_further_ones() {
 }
 
 #[tokio::test]
-async fn scans_are_ordered_bounded_and_can_be_continued() {
+async fn scans_are_ordered_limited_and_can_be_continued() {
     let directory = tempfile::tempdir().unwrap();
     let (store, table) = open(&directory);
     let of_update = table.clone();
@@ -246,7 +246,7 @@ async fn scans_are_ordered_bounded_and_can_be_continued() {
 }
 
 #[test]
-fn threads_that_wait_get_the_same() {
+fn blocking_update_has_the_same_results() {
     let directory = tempfile::tempdir().unwrap();
     let (store, table) = open(&directory);
     let of_update = table.clone();
@@ -257,7 +257,7 @@ fn threads_that_wait_get_the_same() {
 }
 
 #[test]
-fn tables_are_apart_and_found_by_name() {
+fn tables_are_separate_and_found_by_name() {
     let directory = tempfile::tempdir().unwrap();
     let (store, table) = open(&directory);
     let other = store.table("others").unwrap();

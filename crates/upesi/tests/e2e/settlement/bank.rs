@@ -115,7 +115,7 @@ fn bank_file_settles_suspended_dfsps() {
         upesi_types::Amount::from_units(units + change).unwrap().to_string()
     };
     assert_eq!(covers(&world), [cover(0, 322_500), cover(1, -205_000), cover(2, -117_500)]);
-    // Also by hand.
+    // Movements of suspended DFSPs can also be recorded by hand.
     for (action, amount) in [("recordFundsIn", "32.25"), ("recordFundsOutPrepareReserve", "1")] {
         let accounts = world.operate("GET", "/participants/greenbank/accounts", "");
         let mut accounts = accounts.as_array().unwrap().iter();

@@ -65,7 +65,7 @@ fn printed(world: &World, directory: &Path, typed: &[Typed]) -> Vec<String> {
         env!("CARGO_BIN_EXE_upesi")
     );
     for Typed { command, shown, .. } in typed {
-        // Content from elsewhere, such as the bank file, is taken from the page.
+        // Files that no command wrote, such as the bank file, contain the text of the page.
         if let Some(name) = command.strip_prefix("cat ") {
             fs::write(directory.join(name), format!("{shown}\n")).unwrap();
         }

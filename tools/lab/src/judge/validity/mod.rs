@@ -160,7 +160,7 @@ mod tests {
         let judged = |options: &RunOptions, schedule| {
             judge(options, &LabResult { machine: machine(false, true), schedule, ..good() }).findings
         };
-        // An open loop shows this by its lag.
+        // In an open loop, the lag shows that the generator is too slow.
         let load = Load::Open { rate_per_s: 100, outstanding_max: 1_000 };
         let open = RunOptions { load, ..RunOptions::default() };
         let lag = |lag_ms_p99| Some(ScheduleResult { lag_ms_p99, ..ScheduleResult::default() });

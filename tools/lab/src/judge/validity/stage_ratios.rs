@@ -83,7 +83,7 @@ fn notifications(options: &RunOptions) -> &'static [f64] {
     // Every hub sends the PATCH to a payee that waits for it.
     let tells_payee = options.behaviour.flavour == Flavour::Reserved || confirmation == Some("true");
     if options.scenario == Scenario::Bulks {
-        // For the whole bulk transfer: to the payee, to the payer, and the outcome to the payee.
+        // A bulk transfer has three notifications: to the payee, to the payer, and the outcome to the payee.
         &[3.0]
     } else if options.scenario == Scenario::ConvertedTransfers {
         // Two prepares each, and one more message: the FXP is notified of the outcome.

@@ -31,12 +31,12 @@ impl Source {
         let stream = keys.text("stream").map(PathBuf::from);
         if stream.is_some() && (keys.has("dfsps") || keys.has("body_bytes")) {
             keys.mistake(
-                "a recorded stream has its own DFSPs and bodies: leave dfsps and body_bytes out, or the stream",
+                "a recorded stream has its own DFSPs and bodies: leave out dfsps and body_bytes, or leave out stream",
             );
         }
         let is_recorded = keys.flag("recorded").unwrap_or(false);
         if is_recorded && stream.is_some() {
-            keys.mistake("messages come from a file, or are recorded first: leave out stream, or recorded");
+            keys.mistake("messages come either from a file or from a recording before the run: leave out stream or recorded");
         }
         Self {
             stream,

@@ -26,7 +26,6 @@ pub struct World {
     pub originator: Arc<Originator>,
 }
 
-/// The options of the originator.
 pub fn options() -> OriginatorOptions {
     OriginatorOptions {
         amount: Amount::parse_wire("2.5").unwrap(),

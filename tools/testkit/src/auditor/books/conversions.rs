@@ -399,7 +399,7 @@ impl Books {
         findings: &mut Findings,
     ) -> Option<Exchange> {
         let Some(entry) = self.conversions.get_mut(&id.id().to_bytes()) else {
-            findings.add(format!("I5: FX transfer {id} ends, but it was never prepared"));
+            findings.add(format!("I5: FX transfer {id} was never prepared, but has an outcome"));
             return None;
         };
         if !entry.is_live() || stage == Stage::Committed && entry.stage != Stage::Fulfilled {

@@ -81,7 +81,7 @@ fn new_callbacks_wait_only_after_rejections_of_new_ones() {
 
 /// The attempts of a callback that is not parked are visible, wherever the callback is.
 #[test]
-fn attempts_and_reasons_are_seen_while_a_callback_is_pending() {
+fn pending_callback_shows_attempts_and_reasons() {
     let (mut core, mut now) = level(CourierConfig { breaker_threshold: 9, ..config() });
     for seq in 1..=4 {
         core.offer(owed_callback((seq, 0), (seq, 1)), now);

@@ -240,7 +240,7 @@ fn delays_grow_with_the_attempts_and_end_at_the_deadline() {
         }
         assert!(longest > to * 3 / 4, "{longest:?} after {attempts}");
     }
-    // Exactly at its deadline.
+    // The attempt ends exactly at the deadline of the callback.
     let (mut core, start) = lane(99, 1);
     let mut now = start;
     let parked = loop {

@@ -22,7 +22,6 @@ use crate::settlement::window::Windows;
 /// The result of a change in a set if it were made now, after the changes before it.
 #[derive(Clone, Debug)]
 pub struct Preview {
-    /// The change's action.
     pub action: AdminAction,
     /// The change's object, with the state before and after.
     pub change: Change,
