@@ -9,10 +9,10 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use tokio::time::timeout;
 use upesi_engine::Clock as _;
-use upesi_ledger::command::{Deed, Preview, Verdict, VerdictKind};
+use upesi_ledger::command::{OperatorAction, Preview, ProposalDecision, ProposalDecisionKind};
 use upesi_ledger::{
-    AdminAction, AdminCommand, AdminOutcome, ApprovalPolicy, ChangeSet, Facts, Ledger, Progress, Proposal,
-    ProposalState, Shown, WAIVERS_MAX,
+    AdminAction, AdminCommand, AdminOutcome, ApprovalPolicy, ChangeSet, ChangeSetProgress, DecisionInput,
+    Ledger, PrintedValue, Proposal, ProposalState, WAIVERS_MAX,
 };
 use upesi_types::{Amount, Timestamp};
 
@@ -111,7 +111,7 @@ fn bounded(mut text: String) -> String {
 }
 
 impl SetView {
-    fn of(set: &ChangeSet, progress: Option<&Progress>) -> Self {
+    fn of(set: &ChangeSet, progress: Option<&ChangeSetProgress>) -> Self {
         Self {
             name: set.name.clone(),
             changes: set.changes.len(),
@@ -122,10 +122,15 @@ impl SetView {
     }
 
     /// A set with the changes that were not made.
-    fn in_full(set: &ChangeSet, progress: Option<&Progress>, ledger: &Ledger, now: Timestamp) -> Self {
+    fn in_full(
+        set: &ChangeSet,
+        progress: Option<&ChangeSetProgress>,
+        ledger: &Ledger,
+        now: Timestamp,
+    ) -> Self {
         let view = Self::of(set, progress);
         let first = view.made as usize;
-        let previews = ledger.preview(set, first, &Facts::at(now)).into_iter().zip(first + 1..);
+        let previews = ledger.preview(set, first, &DecisionInput::at(now)).into_iter().zip(first + 1..);
         let diff = previews.map(|(Preview { action, change, outcome, .. }, number)| SetChangeView {
             number,
             action: action.name(),
@@ -285,7 +290,7 @@ pub(crate) async fn approve(
     Segments(id): Segments<String>,
     body: JsonBody,
 ) -> Result<Response, ApiError> {
-    decide(&call, &diffs, &id, VerdictKind::Approve(words), read_comment(&body.fields()?)?).await
+    decide(&call, &diffs, &id, ProposalDecisionKind::Approve(words), read_comment(&body.fields()?)?).await
 }
 
 pub(crate) async fn reject(
@@ -296,7 +301,7 @@ pub(crate) async fn reject(
 ) -> Result<Response, ApiError> {
     let fields = body.fields()?;
     fields.required("comment")?;
-    decide(&call, &diffs, &id, VerdictKind::Reject, read_comment(&fields)?).await
+    decide(&call, &diffs, &id, ProposalDecisionKind::Reject, read_comment(&fields)?).await
 }
 
 pub(crate) async fn withdraw(
@@ -305,7 +310,7 @@ pub(crate) async fn withdraw(
     Segments(id): Segments<String>,
     body: JsonBody,
 ) -> Result<Response, ApiError> {
-    decide(&call, &diffs, &id, VerdictKind::Withdraw, read_comment(&body.fields()?)?).await
+    decide(&call, &diffs, &id, ProposalDecisionKind::Withdraw, read_comment(&body.fields()?)?).await
 }
 
 fn read_comment(fields: &Fields<'_>) -> Result<Option<Box<str>>, ApiError> {
@@ -318,7 +323,7 @@ async fn decide(
     call: &Call,
     diffs: &Diffs,
     id: &str,
-    kind: VerdictKind,
+    kind: ProposalDecisionKind,
     comment: Option<Box<str>>,
 ) -> Result<Response, ApiError> {
     let number = number(id)?;
@@ -329,21 +334,21 @@ async fn decide(
     });
     let (needed, object, may_still) = found.await?.ok_or_else(|| unknown(id))?;
     let needed = match kind {
-        VerdictKind::Approve(_) | VerdictKind::Reject => needed,
-        VerdictKind::Withdraw => [Permission::ApprovalRead].into(),
+        ProposalDecisionKind::Approve(_) | ProposalDecisionKind::Reject => needed,
+        ProposalDecisionKind::Withdraw => [Permission::ApprovalRead].into(),
     };
     // The caller needs all permissions. The entry names a missing one, or the first.
     let lacking = needed.iter().find(|permission| !call.caller.may(**permission));
     let permission = lacking.or(needed.first()).copied().unwrap_or(Permission::ApprovalOperations);
     let object = format!("approval {id}: {object}");
-    if let VerdictKind::Approve(_) = kind
+    if let ProposalDecisionKind::Approve(_) = kind
         && let Some(error) = hindrance(call, may_still)
     {
         call.refused(permission, object, &error).await;
         return Err(error);
     }
-    let verdict = Verdict { id: number, kind, comment };
-    let outcome = call.act(permission, Deed::Verdict(verdict), object).await?;
+    let verdict = ProposalDecision { id: number, kind, comment };
+    let outcome = call.act(permission, OperatorAction::Decide(verdict), object).await?;
     if let AdminOutcome::ProposalEnded(_, ProposalState::Applying, _) = outcome {
         // The set is applied to its end, even if the client disconnects or the answer is due.
         let engine = call.engine.clone();
@@ -443,30 +448,30 @@ fn shown_change(command: &AdminCommand) -> Value {
     Value::Object(object)
 }
 
-fn add(object: &mut Map<String, Value>, fields: Vec<(&'static str, Shown<'_>)>) {
+fn add(object: &mut Map<String, Value>, fields: Vec<(&'static str, PrintedValue<'_>)>) {
     for (name, shown) in fields {
         object.insert(camel_case(name), shown_value(shown));
     }
 }
 
 /// Converts a value to JSON. Changes use names, so they contain no numbers of participants, types, callbacks or causes.
-fn shown_value(shown: Shown<'_>) -> Value {
+fn shown_value(shown: PrintedValue<'_>) -> Value {
     match shown {
-        Shown::Flag(flag) => flag.into(),
-        Shown::Number(number) => i64::try_from(number).map_or(Value::Null, Value::from),
-        Shown::Text(text) => text.into_owned().into(),
-        Shown::Account(id) => id.number().into(),
-        Shown::List(items) => items.into_iter().map(shown_value).collect(),
-        Shown::Fields(fields) => {
+        PrintedValue::Flag(flag) => flag.into(),
+        PrintedValue::Number(number) => i64::try_from(number).map_or(Value::Null, Value::from),
+        PrintedValue::Text(text) => text.into_owned().into(),
+        PrintedValue::Account(id) => id.number().into(),
+        PrintedValue::List(items) => items.into_iter().map(shown_value).collect(),
+        PrintedValue::Fields(fields) => {
             let mut object = Map::new();
             add(&mut object, fields);
             Value::Object(object)
         }
-        Shown::Absent
-        | Shown::Participant(_)
-        | Shown::AccountType(_)
-        | Shown::Callback(_)
-        | Shown::Cause(_) => Value::Null,
+        PrintedValue::Absent
+        | PrintedValue::Participant(_)
+        | PrintedValue::AccountType(_)
+        | PrintedValue::Callback(_)
+        | PrintedValue::Cause(_) => Value::Null,
     }
 }
 

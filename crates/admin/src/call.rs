@@ -23,7 +23,7 @@ use crate::shown::shown;
 
 /// The caller's permissions that an operation needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Needs {
+pub(crate) enum RequiredPermission {
     /// None: the operation is open to unauthenticated clients.
     Nothing,
     /// The caller must be authenticated.
@@ -35,7 +35,7 @@ pub(crate) enum Needs {
 
 /// The data that an operation may reach.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Reach {
+pub(crate) enum DataScope {
     /// Data of the whole scheme: operators of a DFSP are rejected.
     Scheme,
     /// Data of the participant `{name}` in the path, which must be the caller's own.
@@ -47,8 +47,8 @@ pub(crate) enum Reach {
 /// Requirements of a route for its callers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Guard {
-    pub(crate) needs: Needs,
-    pub(crate) reach: Reach,
+    pub(crate) needs: RequiredPermission,
+    pub(crate) reach: DataScope,
 }
 
 /// Passes a request to its handler, or rejects it.
@@ -61,8 +61,8 @@ pub(crate) async fn admit(
     let call = Call::by(request.extensions().get().cloned(), &context);
     if let Err(error) = guard.check(&call.caller, parameters.ok().as_ref()) {
         let action = match guard.needs {
-            Needs::OneOf(permissions) => permissions.first().copied(),
-            Needs::Nothing | Needs::Identity => None,
+            RequiredPermission::OneOf(permissions) => permissions.first().copied(),
+            RequiredPermission::Nothing | RequiredPermission::Identity => None,
         };
         if let Some(permission) = action {
             let object = format!("{} {}", request.method(), shown(request.uri().path()));
@@ -77,17 +77,17 @@ impl Guard {
     /// Segments of a path that are not text are rejected by the handler.
     fn check(&self, caller: &Caller, parameters: Option<&RawPathParams>) -> Result<(), ApiError> {
         match self.needs {
-            Needs::Nothing => return Ok(()),
-            Needs::Identity => caller.check_known()?,
-            Needs::OneOf(permissions) => caller.check(permissions)?,
+            RequiredPermission::Nothing => return Ok(()),
+            RequiredPermission::Identity => caller.check_known()?,
+            RequiredPermission::OneOf(permissions) => caller.check(permissions)?,
         }
         let Some(own) = &caller.participant else { return Ok(()) };
         let is_own = |name: &str| FspId::parse(name).is_some_and(|name| name == *own);
         let reaches = match self.reach {
-            Reach::Scheme => self.needs == Needs::Identity,
-            Reach::Named => parameters
+            DataScope::Scheme => self.needs == RequiredPermission::Identity,
+            DataScope::Named => parameters
                 .is_some_and(|found| found.iter().any(|(key, value)| key == "name" && is_own(value))),
-            Reach::Own => true,
+            DataScope::Own => true,
         };
         if reaches {
             return Ok(());

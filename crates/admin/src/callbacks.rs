@@ -11,7 +11,7 @@ use axum::response::Response;
 use serde::Serialize;
 use upesi_delivery::owed::resource_of;
 use upesi_fspiop::uri::write_path;
-use upesi_ledger::command::Deed;
+use upesi_ledger::command::OperatorAction;
 use upesi_ledger::{
     AdminOutcome, AdminRefusal, Callback, CallbackKey, Change, Ledger, OutboxEntry, ParticipantId,
 };
@@ -233,7 +233,7 @@ async fn read_contents(call: &Call, callbacks: &mut [CallbackView]) -> Result<()
 }
 
 #[derive(Serialize)]
-struct Redelivered {
+struct RedeliveryAnswer {
     /// Number of callbacks that are sent again.
     redelivered: usize,
     /// Number of callbacks of the selection that are still parked because the hub was busy; repeat the request for
@@ -248,7 +248,7 @@ pub(crate) async fn redeliver(call: Call, body: JsonBody) -> Result<Response, Ap
         Some(_) => {
             let keys = read_keys(&fields)?;
             let redelivered = if keys.is_empty() { 0 } else { redeliver_these(&call, keys).await?? };
-            Redelivered { redelivered, remaining: 0 }
+            RedeliveryAnswer { redelivered, remaining: 0 }
         }
         None => redeliver_all(&call, read_selection(&fields)?).await?,
     };
@@ -261,7 +261,7 @@ async fn redeliver_these(
     keys: Vec<CallbackKey>,
 ) -> Result<Result<usize, AdminRefusal>, ApiError> {
     let object = Change::of_redelivery(keys.len()).what;
-    match call.try_act(Permission::CallbackRedeliver, Deed::Redeliver(keys), object).await? {
+    match call.try_act(Permission::CallbackRedeliver, OperatorAction::Redeliver(keys), object).await? {
         Ok((AdminOutcome::Redelivered(count), entry)) => {
             entry.iter().for_each(log_entry);
             Ok(Ok(count))
@@ -273,7 +273,7 @@ async fn redeliver_these(
 
 /// Redelivers the whole selection, a limited number at a time. Callbacks that could not be accepted are counted as
 /// remaining.
-async fn redeliver_all(call: &Call, mut selection: Selection) -> Result<Redelivered, ApiError> {
+async fn redeliver_all(call: &Call, mut selection: Selection) -> Result<RedeliveryAnswer, ApiError> {
     let mut redelivered = 0;
     loop {
         let keys = call.ask(move |ledger| -> Result<Vec<_>, ApiError> {
@@ -281,7 +281,7 @@ async fn redeliver_all(call: &Call, mut selection: Selection) -> Result<Redelive
         });
         let keys = keys.await??;
         let Some(last) = keys.last().copied() else {
-            return Ok(Redelivered { redelivered, remaining: 0 });
+            return Ok(RedeliveryAnswer { redelivered, remaining: 0 });
         };
         match redeliver_these(call, keys).await {
             // Another operator has redelivered them meanwhile.
@@ -291,7 +291,7 @@ async fn redeliver_all(call: &Call, mut selection: Selection) -> Result<Redelive
             Err(_) => {
                 let count = move |ledger: &Ledger| Ok(selection.select(ledger)?.count());
                 let remaining: Result<usize, ApiError> = call.ask(count).await?;
-                return Ok(Redelivered { redelivered, remaining: remaining? });
+                return Ok(RedeliveryAnswer { redelivered, remaining: remaining? });
             }
         }
         selection.after = Some(last);

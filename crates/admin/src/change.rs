@@ -2,9 +2,9 @@
 //! line.
 
 use upesi_engine::{EngineHandle, Payload};
-use upesi_ledger::command::{Act, Deed};
+use upesi_ledger::command::{AuditedCommand, OperatorAction};
 use upesi_ledger::{
-    Acted, AdminCommand, AdminOutcome, AdminRefusal, Attribution, AuditEntry, Change, Command, Reply,
+    AdminCommand, AdminOutcome, AdminRefusal, AuditActor, AuditEntry, AuditedReply, Change, Command, Reply,
 };
 
 use crate::access::{Permission, permission_of};
@@ -31,12 +31,12 @@ impl Call {
             return Err(self.collect(collector, command).await);
         }
         let by = self.caller.attribution_of("", command.reason().map(Into::into));
-        match self.submit(by, Deed::Change(command)).await? {
-            Acted::Made { outcome, entry } => {
+        match self.submit(by, OperatorAction::Change(command)).await? {
+            AuditedReply::Made { outcome, entry } => {
                 entry.iter().for_each(log_entry);
                 Ok(outcome)
             }
-            Acted::Rejected { refusal, by, object } => {
+            AuditedReply::Rejected { refusal, by, object } => {
                 let error = ApiError::from(refusal);
                 self.record_refusal(by, object.into(), &error).await;
                 Err(error)
@@ -66,10 +66,10 @@ impl Call {
     pub(crate) async fn act(
         &self,
         permission: Permission,
-        deed: Deed,
+        action: OperatorAction,
         object: String,
     ) -> Result<AdminOutcome, ApiError> {
-        match self.try_act(permission, deed, object.clone()).await? {
+        match self.try_act(permission, action, object.clone()).await? {
             Ok((outcome, entry)) => {
                 entry.iter().for_each(log_entry);
                 Ok(outcome)
@@ -86,7 +86,7 @@ impl Call {
     pub(crate) async fn try_act(
         &self,
         permission: Permission,
-        deed: Deed,
+        action: OperatorAction,
         object: String,
     ) -> Result<Result<(AdminOutcome, Option<AuditEntry>), AdminRefusal>, ApiError> {
         if self.caller.collector.is_some() {
@@ -99,17 +99,17 @@ impl Call {
             self.refused(permission, object, &error).await;
             return Err(error);
         }
-        let by = self.caller.attribution(permission, deed.reason());
-        Ok(match self.submit(by, deed).await? {
-            Acted::Made { outcome, entry } => Ok((outcome, entry)),
-            Acted::Rejected { refusal, .. } => Err(refusal),
+        let by = self.caller.attribution(permission, action.reason());
+        Ok(match self.submit(by, action).await? {
+            AuditedReply::Made { outcome, entry } => Ok((outcome, entry)),
+            AuditedReply::Rejected { refusal, .. } => Err(refusal),
         })
     }
 
     /// Submits an action of the caller.
-    async fn submit(&self, by: Attribution, deed: Deed) -> Result<Acted, ApiError> {
+    async fn submit(&self, by: AuditActor, action: OperatorAction) -> Result<AuditedReply, ApiError> {
         let authority = self.caller.authority(self.access.acts_alone(&self.caller));
-        submit(&self.engine, Act { by, deed, authority }).await
+        submit(&self.engine, AuditedCommand { by, action, authority }).await
     }
 
     /// Makes a change outside the ledger. Its entry in the audit trail is recorded before; a further entry records
@@ -133,7 +133,7 @@ impl Call {
         make: impl AsyncFnOnce() -> Result<T, ApiError>,
     ) -> Result<(T, Option<AuditEntry>), ApiError> {
         let object = change.what.clone();
-        let (_, entry) = self.try_act(permission, Deed::Elsewhere(change), object.clone()).await??;
+        let (_, entry) = self.try_act(permission, OperatorAction::External(change), object.clone()).await??;
         match make().await {
             Ok(made) => Ok((made, entry)),
             Err(error) => {
@@ -149,16 +149,16 @@ impl Call {
         self.record_refusal(self.caller.attribution(permission, None), object, error).await;
     }
 
-    async fn record_refusal(&self, by: Attribution, object: String, error: &ApiError) {
+    async fn record_refusal(&self, by: AuditActor, object: String, error: &ApiError) {
         let is_proven = self.caller.is_proven();
         self.access.record_refusal(&self.engine, is_proven, by, object, &error.description).await;
     }
 }
 
 /// Submits an action, and waits until it is durable.
-pub(crate) async fn submit(engine: &EngineHandle, act: Act) -> Result<Acted, ApiError> {
-    match engine.submit(Command::Act(Box::new(act)), Payload::default()).await? {
-        Reply::Act(acted) => Ok(*acted),
+pub(crate) async fn submit(engine: &EngineHandle, act: AuditedCommand) -> Result<AuditedReply, ApiError> {
+    match engine.submit(Command::Audited(Box::new(act)), Payload::default()).await? {
+        Reply::Audited(acted) => Ok(*acted),
         Reply::Accepted | Reply::UnknownSender(_) | Reply::NeedsArchive | Reply::Admin(_) => {
             Err(ApiError::internal("The engine did not answer an operator's command"))
         }

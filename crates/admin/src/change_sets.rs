@@ -17,9 +17,9 @@ use serde::{Deserialize, Serialize};
 use tokio::time::sleep;
 use tower_service::Service as _;
 use upesi_engine::{EngineHandle, Payload, SubmitError};
-use upesi_ledger::command::{Act, ApplyNext, Authority, Deed};
+use upesi_ledger::command::{ApplyNext, AuditedCommand, Authority, OperatorAction};
 use upesi_ledger::{
-    AdminCommand, AdminOutcome, AdminRefusal, Attribution, CHANGE_SET_CHANGES_MAX, ChangeSet, Command,
+    AdminCommand, AdminOutcome, AdminRefusal, AuditActor, CHANGE_SET_CHANGES_MAX, ChangeSet, Command,
     ProposalState, Reply, SetChange,
 };
 
@@ -163,7 +163,7 @@ pub(crate) fn words(refusal: &AdminRefusal) -> String {
 pub(crate) async fn apply(engine: &EngineHandle, id: u64) {
     loop {
         // The entry names the operators who proposed and approved the set.
-        let by = Attribution {
+        let by = AuditActor {
             operator: "hub".into(),
             known_by: "nothing".into(),
             address: None,
@@ -171,8 +171,12 @@ pub(crate) async fn apply(engine: &EngineHandle, id: u64) {
             action: "change.set".into(),
             reason: None,
         };
-        let act = Act { by, deed: Deed::ApplyNext(ApplyNext { id, words }), authority: Authority::ALONE };
-        let reply = engine.submit(Command::Act(Box::new(act)), Payload::default()).await;
+        let act = AuditedCommand {
+            by,
+            action: OperatorAction::ApplyNext(ApplyNext { id, words }),
+            authority: Authority::ALONE,
+        };
+        let reply = engine.submit(Command::Audited(Box::new(act)), Payload::default()).await;
         match reply.map(Reply::into_outcome) {
             Ok(Some(Ok(AdminOutcome::SetStepped(ProposalState::Applying, _)))) => {}
             Ok(Some(Ok(AdminOutcome::SetStepped(state, _)))) => {

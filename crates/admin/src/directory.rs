@@ -10,7 +10,7 @@ use upesi_http::Bytes;
 use upesi_ledger::{Change, ParticipantId};
 use upesi_parties::builtin::RegisterError;
 use upesi_parties::import::{Chunk, Columns, Conflict, ImportError, ImportId, Progress};
-use upesi_parties::party::{Entry, Owner, PartyIdType, check_identifier};
+use upesi_parties::party::{DirectoryEntry, Owner, PartyIdType, check_identifier};
 use upesi_parties::registry::OracleError;
 use upesi_tables::TablesError;
 use upesi_types::{ErrorCode, FspId, hex};
@@ -155,7 +155,7 @@ pub(crate) async fn put(
         _ => return Err(ApiError::unknown_participant(&fsp)),
     };
     let change = Change::new(party(kind, &id), "", format!("served by {fsp}"));
-    let entry = Entry { kind, id: id.into(), sub_id: sub_id.map(Into::into), currency, fsp };
+    let entry = DirectoryEntry { kind, id: id.into(), sub_id: sub_id.map(Into::into), currency, fsp };
     let put = async || Ok(directory.built_in.put(&entry).await?);
     call.elsewhere(Permission::PartyManage, change, put).await?;
     empty(StatusCode::NO_CONTENT)

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use axum::response::Response;
 use serde::Serialize;
-use upesi_engine::{ArchivePlace as Place, Search, SearchPlace};
+use upesi_engine::{ArchivePosition, Search, SearchPosition};
 use upesi_ledger::{AbortKind, Ledger, ParticipantId, PublicState, Transfer, TransferState};
 use upesi_types::{Amount, Currency, Timestamp, TransferId};
 
@@ -35,16 +35,18 @@ struct Page {
 
 /// End of a page: `r-…` among the reserved transfers, `f-…` among the finished ones in memory, `a-…` in the archive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Cursor(SearchPlace);
+struct Cursor(SearchPosition);
 
 impl fmt::Display for Cursor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
-            SearchPlace::Reserved(None) => f.write_str("r"),
-            SearchPlace::Reserved(Some((deadline, slot))) => write!(f, "r.{}.{slot}", deadline.as_ns()),
-            SearchPlace::Finished(seq, passed) => write!(f, "f.{seq}.{passed}"),
-            SearchPlace::Archived(Place { division, after: None }) => write!(f, "a.{division}"),
-            SearchPlace::Archived(Place { division, after: Some(id) }) => write!(f, "a.{division}.{id}"),
+            SearchPosition::Reserved(None) => f.write_str("r"),
+            SearchPosition::Reserved(Some((deadline, slot))) => write!(f, "r.{}.{slot}", deadline.as_ns()),
+            SearchPosition::Finished(seq, passed) => write!(f, "f.{seq}.{passed}"),
+            SearchPosition::Archived(ArchivePosition { division, after: None }) => write!(f, "a.{division}"),
+            SearchPosition::Archived(ArchivePosition { division, after: Some(id) }) => {
+                write!(f, "a.{division}.{id}")
+            }
         }
     }
 }
@@ -56,16 +58,18 @@ impl FromStr for Cursor {
         let parts: Vec<&str> = text.split('.').collect();
         let number = |text: &str| text.parse::<u64>().map_err(|_| ());
         Ok(Self(match parts[..] {
-            ["r"] => SearchPlace::Reserved(None),
+            ["r"] => SearchPosition::Reserved(None),
             ["r", deadline, slot] => {
                 let deadline = Timestamp::from_ns(deadline.parse().map_err(|_| ())?);
-                SearchPlace::Reserved(Some((deadline, slot.parse().map_err(|_| ())?)))
+                SearchPosition::Reserved(Some((deadline, slot.parse().map_err(|_| ())?)))
             }
-            ["f", seq, passed] => SearchPlace::Finished(number(seq)?, passed.parse().map_err(|_| ())?),
-            ["a", division] => SearchPlace::Archived(Place { division: number(division)?, after: None }),
+            ["f", seq, passed] => SearchPosition::Finished(number(seq)?, passed.parse().map_err(|_| ())?),
+            ["a", division] => {
+                SearchPosition::Archived(ArchivePosition { division: number(division)?, after: None })
+            }
             ["a", division, id] => {
                 let after = Some(TransferId::parse(id).ok_or(())?);
-                SearchPlace::Archived(Place { division: number(division)?, after })
+                SearchPosition::Archived(ArchivePosition { division: number(division)?, after })
             }
             _ => return Err(()),
         }))
@@ -108,7 +112,7 @@ impl WantedState {
 }
 
 /// The filters of a search.
-struct Wanted {
+struct SearchFilters {
     /// The DFSP of the calling operator.
     own: Option<ParticipantId>,
     fsp: Option<ParticipantId>,
@@ -121,7 +125,7 @@ struct Wanted {
     currency: Option<Currency>,
 }
 
-impl Wanted {
+impl SearchFilters {
     async fn read(call: &Call, parameters: &Parameters) -> Result<Self, ApiError> {
         let named = ["fsp", "payer", "payee"].map(|name| parameters.get(name).map(str::to_owned));
         let [fsp, payer, payee] = named;
@@ -170,11 +174,11 @@ pub(crate) async fn list(call: Call, parameters: Parameters) -> Result<Response,
     parameters.only(&NAMES)?;
     let limit = parameters.count("limit", PAGE_DEFAULT, PAGE_MAX)?;
     let place = match parameters.get("cursor").map(str::parse) {
-        None => SearchPlace::Reserved(None),
+        None => SearchPosition::Reserved(None),
         Some(Ok(Cursor(place))) => place,
         Some(Err(())) => return Err(ApiError::malformed("\"cursor\" must be the \"next\" of a page")),
     };
-    let wanted = Wanted::read(&call, &parameters).await?;
+    let wanted = SearchFilters::read(&call, &parameters).await?;
     let search = Search {
         since: wanted.from.unwrap_or(Timestamp::EPOCH),
         is_sought: Arc::new(move |transfer: &Transfer| wanted.is_met_by(transfer)),

@@ -23,7 +23,7 @@ const PROMOTE: &str = "/cluster/promote";
 
 /// Progress of a follower.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Followed {
+pub struct FollowerProgress {
     /// Number and address of the leader; `None` if there is none.
     pub leader: Option<(u32, String)>,
     /// Age of the last entry that was read, in milliseconds; `None` before the first.
@@ -33,9 +33,9 @@ pub struct Followed {
 }
 
 /// Returns the progress of the follower.
-pub type FollowedNow = Arc<dyn Fn() -> Followed + Send + Sync>;
+pub type FollowedNow = Arc<dyn Fn() -> FollowerProgress + Send + Sync>;
 
-impl Followed {
+impl FollowerProgress {
     /// The reason why a request is not answered here.
     pub(crate) fn check(&self, method: &Method, path: &str) -> Result<(), ApiError> {
         let is_read = matches!(*method, Method::GET | Method::HEAD);
@@ -102,7 +102,7 @@ mod tests {
     #[test]
     fn follower_answers_reads_and_refers_changes_to_the_leader() {
         let leader = Some((2, "http://hub-2:4000".to_owned()));
-        let followed = Followed { leader, age_ms: Some(40), record: 9 };
+        let followed = FollowerProgress { leader, age_ms: Some(40), record: 9 };
         for (method, path, is_answered) in [
             (Method::GET, "/participants", true),
             (Method::HEAD, "/participants/green/limits", true),
@@ -128,7 +128,7 @@ mod tests {
                 assert!(error.description.ends_with("node 2 at http://hub-2:4000"), "{error:?}");
             }
         }
-        let unread = Followed { age_ms: None, leader: None, ..followed };
+        let unread = FollowerProgress { age_ms: None, leader: None, ..followed };
         for path in ["/health", "/v2/health"] {
             assert!(unread.check(&Method::GET, path).is_ok(), "{path}");
         }

@@ -4,7 +4,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use serde::Serialize;
-use upesi_engine::{EngineStatus, Serving, StopReason};
+use upesi_engine::{Availability, EngineStatus, StopReason};
 use upesi_oidc::Provider;
 use upesi_tables::store::StoreStats;
 
@@ -54,7 +54,7 @@ const fn word(is_up: bool) -> &'static str {
 /// Whether payments are accepted. The state of the store is not included. If a load balancer removed the hub because
 /// nothing can be registered, this would also stop payments, and fulfils of payments that already hold money.
 fn takes_payments(status: &EngineStatus) -> bool {
-    status.serving == Serving::Yes
+    status.serving == Availability::Yes
 }
 
 /// The parts of the hub. One of the first three is down if it prevents payments. The clock is down if its time is not
@@ -70,11 +70,13 @@ fn services(
     let (mut journal, mut archive, mut engine) = (None, None, None);
     let clock = status.clock.fault();
     match &status.serving {
-        Serving::Yes => {}
-        Serving::ReadOnly => journal = Some("the disk is full".to_owned()),
-        Serving::HeldUp => journal = Some("the brokers of the cluster's log do not acknowledge".to_owned()),
-        Serving::Following => engine = Some(FOLLOWS.to_owned()),
-        Serving::Stopped(reason) => {
+        Availability::Yes => {}
+        Availability::ReadOnly => journal = Some("the disk is full".to_owned()),
+        Availability::HeldUp => {
+            journal = Some("the brokers of the cluster's log do not acknowledge".to_owned())
+        }
+        Availability::Following => engine = Some(FOLLOWS.to_owned()),
+        Availability::Stopped(reason) => {
             engine = Some(reason.to_string());
             match reason {
                 StopReason::Journal(fault) => journal = Some(fault.clone()),
@@ -129,13 +131,13 @@ pub(crate) async fn get(
 }
 
 #[derive(Serialize)]
-struct Live {
+struct LivenessAnswer {
     status: &'static str,
 }
 
 /// 200 as long as the process answers.
 pub(crate) async fn live() -> Result<Response, ApiError> {
-    ok(&Live { status: word(true) })
+    ok(&LivenessAnswer { status: word(true) })
 }
 
 #[cfg(test)]
@@ -145,13 +147,13 @@ mod tests {
 
     #[test]
     fn health_names_failed_parts_and_ignores_the_store_for_payments() {
-        let stopped = |reason| Serving::Stopped(reason);
+        let stopped = |reason| Availability::Stopped(reason);
         for (serving, poisoned, down, is_up) in [
-            (Serving::Yes, false, vec![], true),
-            (Serving::Yes, true, vec!["store"], true),
-            (Serving::ReadOnly, false, vec!["journal", "datastore"], false),
-            (Serving::ReadOnly, true, vec!["journal", "store", "datastore"], false),
-            (Serving::HeldUp, false, vec!["journal", "datastore"], false),
+            (Availability::Yes, false, vec![], true),
+            (Availability::Yes, true, vec!["store"], true),
+            (Availability::ReadOnly, false, vec!["journal", "datastore"], false),
+            (Availability::ReadOnly, true, vec!["journal", "store", "datastore"], false),
+            (Availability::HeldUp, false, vec!["journal", "datastore"], false),
             (
                 stopped(StopReason::Journal("I/O error".into())),
                 false,
@@ -164,7 +166,7 @@ mod tests {
                 vec!["archive", "engine", "datastore", "broker"],
                 false,
             ),
-            (Serving::Following, false, vec!["engine", "broker"], false),
+            (Availability::Following, false, vec!["engine", "broker"], false),
             (stopped(StopReason::Shutdown), false, vec!["engine", "broker"], false),
         ] {
             let status = EngineStatus {
@@ -192,7 +194,7 @@ mod tests {
     #[test]
     fn health_of_a_hub_without_store_omits_it() {
         let status = EngineStatus {
-            serving: Serving::Yes,
+            serving: Availability::Yes,
             queue_depth: 0,
             durable_seq: 0,
             archived_seq: 0,

@@ -183,7 +183,7 @@ fn name_of(ledger: &Ledger, id: ParticipantId) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use upesi_engine::{Outcome, Response};
+    use upesi_engine::{Response, ResponseOutcome};
     use upesi_types::Timestamp;
 
     use super::*;
@@ -195,11 +195,13 @@ mod tests {
         let observe = |asker, kind, outcome| {
             responses.observe(&Response { asker: Some(id(asker)), asked: id(3), kind, outcome }, now);
         };
-        (0..199).for_each(|_| observe(2, RequestKind::Quote, Outcome::Answered(Duration::from_micros(300))));
-        observe(2, RequestKind::Quote, Outcome::Failed(Duration::from_micros(300)));
-        observe(4, RequestKind::Lookup, Outcome::Unanswered);
-        (5..20).for_each(|asker| observe(asker, RequestKind::Quote, Outcome::Undelivered));
-        observe(4, RequestKind::Lookup, Outcome::Undelivered);
+        (0..199).for_each(|_| {
+            observe(2, RequestKind::Quote, ResponseOutcome::Answered(Duration::from_micros(300)))
+        });
+        observe(2, RequestKind::Quote, ResponseOutcome::Failed(Duration::from_micros(300)));
+        observe(4, RequestKind::Lookup, ResponseOutcome::Unanswered);
+        (5..20).for_each(|asker| observe(asker, RequestKind::Quote, ResponseOutcome::Undelivered));
+        observe(4, RequestKind::Lookup, ResponseOutcome::Undelivered);
         let summaries = responses.summaries(now);
         let view = ResponsesView::of(summaries.first(), |id| Some(format!("dfsp-{}", id.number())));
         let shown = serde_json::to_value(&view).unwrap();

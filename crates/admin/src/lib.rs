@@ -54,14 +54,14 @@ pub use access::{
     open_break_glass, replace_private, seal_break_glass,
 };
 pub use audit::{
-    AuditEntryView, AuditKey, AuditKeyError, AuditPort, AuditPublicKey, Checkpoint, CheckpointError,
-    EntryFilter, ExportedEntry, Outcome, log_checkpoints,
+    AttemptOutcome, AuditEntryView, AuditKey, AuditKeyError, AuditPort, AuditPublicKey, Checkpoint,
+    CheckpointError, EntryFilter, ExportedEntry, log_checkpoints,
 };
 pub use change_sets::continue_change_sets;
 pub use context::AdminContext;
 pub use endpoints::{check_endpoint, endpoints_of};
 pub use error_name::ErrorName;
-pub use follower::{Followed, FollowedNow};
+pub use follower::{FollowedNow, FollowerProgress};
 pub use hosts::{AllowedHosts, AllowedOrigins, WebOrigin};
 pub use metrics_service::MetricsService;
 pub use metrics_text::MetricsText;

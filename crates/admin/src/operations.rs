@@ -8,7 +8,7 @@ use axum::http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE};
 use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
-use upesi_apidocs::Surface;
+use upesi_apidocs::ApiPort;
 use upesi_engine::{Clock, StopReason};
 use upesi_ledger::{AdminCommand, Change};
 use upesi_profile::{Profile, ProfileError, SECONDS_MAX, memory};
@@ -146,7 +146,7 @@ pub(crate) async fn accept_clock(call: Call, body: JsonBody) -> Result<Response,
 const NODE_MAX: u32 = 1_000_000;
 
 #[derive(Serialize)]
-struct HandedOver {
+struct HandoverAnswer {
     from: u32,
     to: Option<u32>,
 }
@@ -174,13 +174,13 @@ pub(crate) async fn hand_over(
         reason => Err(ApiError::new(ErrorName::HandoverFailed, &reason.to_string())),
     };
     call.elsewhere(Permission::ClusterHandOver, change, make).await?;
-    ok(&HandedOver { from, to })
+    ok(&HandoverAnswer { from, to })
 }
 
 // `/cluster/promote`: lets this node claim leadership.
 
 #[derive(Serialize)]
-struct Promoted {
+struct PromotionAnswer {
     node: u32,
 }
 
@@ -196,13 +196,13 @@ pub(crate) async fn promote(State(node): State<NodeOfCluster>, body: JsonBody) -
     };
     tracing::info!(node = number, "an operator has requested that this node become leader");
     promote();
-    ok(&Promoted { node: number })
+    ok(&PromotionAnswer { node: number })
 }
 
 // `/openapi.yaml` and `/docs`: documentation of this API.
 
 pub(crate) async fn get_docs(uri: Uri, headers: HeaderMap) -> Response {
-    match Surface::Admin.file(uri.path()) {
+    match ApiPort::Admin.file(uri.path()) {
         Some(file) => file.answer(&headers).map(Body::from),
         None => ApiError::unknown_path().into_response(),
     }

@@ -6,8 +6,8 @@ use serde::Serialize;
 use upesi_engine::Clock as _;
 use upesi_ledger::command::{NewCredential, NewOperator};
 use upesi_ledger::{
-    AdminCommand, AdminOutcome, AdminRefusal, Credential, ENROLMENT_HOURS_MAX, Ledger, Operator, Role, Roles,
-    Secret, TOKEN_DAYS_MAX,
+    AdminCommand, AdminOutcome, AdminRefusal, Credential, ENROLMENT_HOURS_MAX, Ledger, Operator,
+    OperatorRole, OperatorRoles, Secret, TOKEN_DAYS_MAX,
 };
 use upesi_types::FspId;
 
@@ -72,8 +72,8 @@ impl OperatorView {
     }
 }
 
-fn names(roles: Roles) -> Vec<&'static str> {
-    roles.iter().map(Role::name).collect()
+fn names(roles: OperatorRoles) -> Vec<&'static str> {
+    roles.iter().map(OperatorRole::name).collect()
 }
 
 #[derive(Serialize)]
@@ -121,11 +121,12 @@ fn unknown(name: &str) -> ApiError {
     AdminRefusal::OperatorUnknown { name: name.into() }.into()
 }
 
-fn read_roles(fields: &Fields<'_>) -> Result<Option<Roles>, ApiError> {
+fn read_roles(fields: &Fields<'_>) -> Result<Option<OperatorRoles>, ApiError> {
     let Some(field) = fields.optional("roles") else { return Ok(None) };
-    let roles = field.array(Role::ALL.len())?.into_iter();
-    let role = |item: super::body::Field<'_>| item.one_of(Role::ALL.iter().copied(), |role| role.name());
-    roles.map(role).collect::<Result<Roles, _>>().map(Some)
+    let roles = field.array(OperatorRole::ALL.len())?.into_iter();
+    let role =
+        |item: super::body::Field<'_>| item.one_of(OperatorRole::ALL.iter().copied(), |role| role.name());
+    roles.map(role).collect::<Result<OperatorRoles, _>>().map(Some)
 }
 
 /// Creates an operator without credentials.

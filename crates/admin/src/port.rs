@@ -13,10 +13,10 @@ use crate::service::{AdminService, answer};
 
 /// Serves the API of the current role. Clones share it.
 #[derive(Clone, Default)]
-pub struct AdminPort(Arc<Shared>);
+pub struct AdminPort(Arc<PortState>);
 
 #[derive(Default)]
-struct Shared {
+struct PortState {
     service: RwLock<Option<Arc<AdminService>>>,
     /// Rate limit for requests while the port has no service.
     pace: Pace,

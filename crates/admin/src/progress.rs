@@ -88,21 +88,21 @@ impl SettlementView {
 }
 
 /// A callback in the journal.
-struct Told {
+struct SentCallback {
     message: String,
     created_at: Timestamp,
     delivered_at: Option<Timestamp>,
 }
 
 /// The callbacks of a transfer in the journal.
-struct Reading {
+struct CallbackReader {
     /// Subject of the callbacks: the transfer, or the bulk transfer that contains it.
     subject: Subject,
-    told: BTreeMap<(u64, u8), (CallbackKey, Told)>,
+    told: BTreeMap<(u64, u8), (CallbackKey, SentCallback)>,
     is_whole: bool,
 }
 
-impl Reading {
+impl CallbackReader {
     /// Reads from a record on, until all found callbacks are delivered. Returns the record to continue with.
     fn read(&mut self, engine: &EngineHandle, from: u64, last: u64) -> Result<u64, FollowError> {
         let to = last.min(from.saturating_add(RECORDS_READ_MAX - 1));
@@ -135,7 +135,8 @@ impl Reading {
         for (index, callback) in callbacks.iter().enumerate() {
             if callback.subject == self.subject {
                 let key = CallbackKey::of(callback, seq, index);
-                let told = Told { message: message_of(callback), created_at: time, delivered_at: None };
+                let told =
+                    SentCallback { message: message_of(callback), created_at: time, delivered_at: None };
                 self.told.insert(key.age(), (key, told));
             }
         }
@@ -174,7 +175,7 @@ pub(crate) async fn get(
     let last = call.ask(Ledger::last_seq).await?;
     let (begin, end) = (transfer.prepare_seq, transfer.completed_at());
     let read = move || {
-        let mut reading = Reading { subject, told: BTreeMap::new(), is_whole: true };
+        let mut reading = CallbackReader { subject, told: BTreeMap::new(), is_whole: true };
         let next = reading.read(&engine, begin, last)?;
         if let Some(end) = end {
             let ended = first_since(&engine, end, last)?;
@@ -193,7 +194,7 @@ async fn view(
     call: &Call,
     lanes: &dyn Lanes,
     transfer: Transfer,
-    reading: Reading,
+    reading: CallbackReader,
 ) -> Result<ProgressView, ApiError> {
     let keys: Vec<_> = reading.told.values().map(|(key, _)| *key).collect();
     let failures: BTreeMap<_, _> =

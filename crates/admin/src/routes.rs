@@ -8,9 +8,9 @@ use axum::{Extension, Router};
 
 use crate::access::Permission;
 use crate::access::Permission::*;
-use crate::call::Needs::{Identity, Nothing, OneOf};
-use crate::call::Reach::{Named, Own, Scheme};
-use crate::call::{Guard, Needs, Reach, admit};
+use crate::call::DataScope::{Named, Own, Scheme};
+use crate::call::RequiredPermission::{Identity, Nothing, OneOf};
+use crate::call::{DataScope, Guard, RequiredPermission, admit};
 use crate::change_sets::Operations;
 use crate::context::AdminContext;
 use crate::error::ApiError;
@@ -40,13 +40,15 @@ pub struct Operation {
 }
 
 impl Operation {
-    fn new(method: Method, path: &'static str, needs: Needs, reach: Reach) -> Self {
+    fn new(method: Method, path: &'static str, needs: RequiredPermission, reach: DataScope) -> Self {
         let permissions = match needs {
-            Needs::OneOf(permissions) => permissions.iter().map(|permission| permission.name()).collect(),
-            Needs::Nothing | Needs::Identity => Vec::new(),
+            RequiredPermission::OneOf(permissions) => {
+                permissions.iter().map(|permission| permission.name()).collect()
+            }
+            RequiredPermission::Nothing | RequiredPermission::Identity => Vec::new(),
         };
-        let is_for_dfsps = reach != Reach::Scheme || permissions.is_empty();
-        Self { method, path, permissions, is_open: needs == Needs::Nothing, is_for_dfsps }
+        let is_for_dfsps = reach != DataScope::Scheme || permissions.is_empty();
+        Self { method, path, permissions, is_open: needs == RequiredPermission::Nothing, is_for_dfsps }
     }
 }
 
@@ -66,7 +68,12 @@ impl Table {
         Self { router: Router::new(), context, operations: Vec::new() }
     }
 
-    fn add<H, T>(mut self, (path, method): (&'static str, Method), guard: (Needs, Reach), handler: H) -> Self
+    fn add<H, T>(
+        mut self,
+        (path, method): (&'static str, Method),
+        guard: (RequiredPermission, DataScope),
+        handler: H,
+    ) -> Self
     where
         H: Handler<T, AdminContext>,
         T: 'static,

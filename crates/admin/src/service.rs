@@ -46,7 +46,7 @@ pub(crate) const NO_CACHE: HeaderValue = HeaderValue::from_static("no-cache");
 pub fn limits(connections_max: usize) -> Limits {
     Limits {
         connections_max,
-        strangers_per_address_max: connections_max.div_ceil(2),
+        anonymous_per_address_max: connections_max.div_ceil(2),
         connections_per_participant_max: connections_max.div_ceil(2),
         idle_timeout: Duration::from_secs(60),
         ..Limits::default()
@@ -149,18 +149,18 @@ impl AdminService {
             }
         };
         *known = Some(Arc::clone(&caller));
-        let is_stranger = caller.check_known().is_err();
+        let is_anonymous = caller.check_known().is_err();
         if caller.is_proven() {
             // Above the share, the connection remains unidentified.
             let _ = connection.become_known(KnownAs::Named);
         }
-        let is_paced = is_stranger || is_own_page(head.uri.path());
+        let is_paced = is_anonymous || is_own_page(head.uri.path());
         if is_for_probes(&head) {
             self.pace.keep_probe(connection).await;
         } else if is_paced {
             self.pace.keep_patiently(connection).await;
         }
-        if is_stranger && !is_open(&head) {
+        if is_anonymous && !is_open(&head) {
             return last(unauthenticated().into_response());
         }
         // The state of the answer is at least as recent as this.

@@ -6,15 +6,18 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use serde::Serialize;
 use upesi_engine::Clock as _;
-use upesi_ledger::command::{Act, Authority, Deed, Entrance, EntranceKind};
+use upesi_ledger::command::{
+    AuditedCommand, Authority, CredentialAction, CredentialActionKind, OperatorAction,
+};
 use upesi_ledger::{
-    Acted, AdminOutcome, AdminRefusal, Attribution, Change, OPERATOR_NAME_BYTES_MAX, Person, Roles, Sealed,
+    AdminOutcome, AdminRefusal, AuditActor, AuditedReply, Change, OPERATOR_NAME_BYTES_MAX, OperatorRoles,
+    SealedSecret, UserCredential,
 };
 
 use super::call::Segments;
 use crate::access::{
-    CredentialKind, IDLE_MS, Opened, PASSWORD_BYTES_MAX, PASSWORD_CHARS_MIN, Password, People, Permission,
-    Seed, Session, Token, address_of, base32, device_uri, id_of, step_of,
+    CredentialKind, IDLE_MS, PASSWORD_BYTES_MAX, PASSWORD_CHARS_MIN, Password, Permission, Seed, Session,
+    Token, UnsealedSecret, UserRegistry, address_of, base32, device_uri, id_of, step_of,
 };
 use crate::body::{Fields, JsonBody};
 use crate::call::Call;
@@ -67,9 +70,9 @@ struct OpenedView {
 }
 
 /// A user in the ledger.
-struct Known {
-    person: Person,
-    roles: Roles,
+struct LedgerUser {
+    person: UserCredential,
+    roles: OperatorRoles,
 }
 
 /// A login attempt: name, address, password and code.
@@ -83,14 +86,14 @@ struct Attempt {
 }
 
 /// A user whose password and code were right.
-struct Proven {
-    known: Known,
-    opened: Opened,
+struct VerifiedUser {
+    known: LedgerUser,
+    opened: UnsealedSecret,
     code_step: u64,
 }
 
 /// The hub's own users, if there can be any.
-pub(crate) fn people(call: &Call) -> Result<&People, ApiError> {
+pub(crate) fn people(call: &Call) -> Result<&UserRegistry, ApiError> {
     let detail = "This hub has no authentication, because admin.authentication is off";
     call.access.people().ok_or_else(|| ApiError::new(ErrorName::AuthenticationOff, detail))
 }
@@ -138,17 +141,17 @@ pub(crate) fn busy() -> ApiError {
 /// Performs an action without a permission, with its entry in the audit trail.
 pub(crate) async fn enter(
     call: &Call,
-    by: Attribution,
-    deed: Deed,
+    by: AuditActor,
+    action: OperatorAction,
 ) -> Result<Result<AdminOutcome, AdminRefusal>, ApiError> {
-    Ok(match submit(&call.engine, Act { by, deed, authority: Authority::ALONE }).await? {
-        Acted::Made { outcome, .. } => Ok(outcome),
-        Acted::Rejected { refusal, .. } => Err(refusal),
+    Ok(match submit(&call.engine, AuditedCommand { by, action, authority: Authority::ALONE }).await? {
+        AuditedReply::Made { outcome, .. } => Ok(outcome),
+        AuditedReply::Rejected { refusal, .. } => Err(refusal),
     })
 }
 
 impl Attempt {
-    fn by(&self, call: &Call, known: Option<&Known>) -> Attribution {
+    fn by(&self, call: &Call, known: Option<&LedgerUser>) -> AuditActor {
         let caller = &call.caller;
         let known_by = match (&caller.session, known) {
             (Some(_), _) => caller.known_by.clone(),
@@ -156,12 +159,12 @@ impl Attempt {
             (None, None) => "nothing".into(),
         };
         let operator = if known.is_some() { self.operator.as_str() } else { "nobody" };
-        Attribution { operator: operator.into(), known_by, ..caller.attribution_of(self.action, None) }
+        AuditActor { operator: operator.into(), known_by, ..caller.attribution_of(self.action, None) }
     }
 
     /// Counts the failure, and records it in the audit trail. An unknown name is left out, because it may be a
     /// password.
-    async fn failed(&self, call: &Call, known: Option<&Known>, why: &str) {
+    async fn failed(&self, call: &Call, known: Option<&LedgerUser>, why: &str) {
         call.access.count_rejected(CredentialKind::Password);
         let object = match known {
             Some(_) => format!("login of operator {}", self.operator),
@@ -173,12 +176,12 @@ impl Attempt {
     }
 
     /// Verifies password and code. After too many attempts, neither is checked.
-    async fn verify(&self, call: &Call) -> Result<Proven, ApiError> {
+    async fn verify(&self, call: &Call) -> Result<VerifiedUser, ApiError> {
         let people = people(call)?;
         let name = self.operator.clone();
         let known = call.ask(move |ledger| {
             let operator = ledger.operators().named(&name).filter(|operator| operator.is_active)?;
-            Some(Known { person: operator.person?, roles: operator.roles })
+            Some(LedgerUser { person: operator.person?, roles: operator.roles })
         });
         let known = known.await?;
         let now = call.engine.clock().now();
@@ -192,7 +195,7 @@ impl Attempt {
         let now = call.engine.clock().now();
         let code_step = opened.as_ref().and_then(|opened| step_of(&opened.seed, &self.code, now));
         match (known, opened, code_step) {
-            (Some(known), Some(opened), Some(code_step)) => Ok(Proven { known, opened, code_step }),
+            (Some(known), Some(opened), Some(code_step)) => Ok(VerifiedUser { known, opened, code_step }),
             (known, opened, _) => {
                 let why = match (&known, opened) {
                     (None, _) => "no such user",
@@ -206,7 +209,11 @@ impl Attempt {
     }
 
     /// Seals the second factor again with the hub's secret, if it is sealed without.
-    async fn sealed_anew(&self, call: &Call, proven: &Proven) -> Result<Option<Sealed>, ApiError> {
+    async fn sealed_anew(
+        &self,
+        call: &Call,
+        proven: &VerifiedUser,
+    ) -> Result<Option<SealedSecret>, ApiError> {
         if !proven.opened.is_weak {
             return Ok(None);
         }
@@ -216,11 +223,17 @@ impl Attempt {
     }
 
     /// Marks the code as used, with its entry in the audit trail.
-    async fn use_code(&self, call: &Call, proven: &Proven, kind: EntranceKind) -> Result<(), ApiError> {
+    async fn use_code(
+        &self,
+        call: &Call,
+        proven: &VerifiedUser,
+        kind: CredentialActionKind,
+    ) -> Result<(), ApiError> {
         let by = self.by(call, Some(&proven.known));
         let operator = self.operator.as_str().into();
-        let deed = Deed::Enter(Entrance { operator, code_step: proven.code_step, kind });
-        match enter(call, by, deed).await? {
+        let action =
+            OperatorAction::Credential(CredentialAction { operator, code_step: proven.code_step, kind });
+        match enter(call, by, action).await? {
             Ok(_) => {
                 people(call)?.succeeded(&self.operator, self.address);
                 Ok(())
@@ -253,7 +266,7 @@ pub(crate) async fn open(call: Call, body: JsonBody) -> Result<Response, ApiErro
     let change = Change::new(format!("session {id} of operator {}", attempt.operator), "none", "open");
     let credential = proven.known.person.id;
     let sealed = attempt.sealed_anew(&call, &proven).await?;
-    attempt.use_code(&call, &proven, EntranceKind::Session { credential, change, sealed }).await?;
+    attempt.use_code(&call, &proven, CredentialActionKind::Session { credential, change, sealed }).await?;
     let now = call.engine.clock().now();
     let session = Session {
         id,
@@ -303,7 +316,7 @@ pub(crate) async fn end(call: Call, Segments(id): Segments<String>) -> Result<Re
     let found = found.ok_or_else(unknown)?;
     let change = Change::new(format!("session {id} of operator {}", found.operator), "open", "ended");
     let by = call.caller.attribution_of("session.end", None);
-    enter(&call, by, Deed::Elsewhere(change)).await?.map_err(ApiError::from)?;
+    enter(&call, by, OperatorAction::External(change)).await?.map_err(ApiError::from)?;
     people.end_sessions(|session| session.id == id);
     empty(StatusCode::NO_CONTENT)
 }
@@ -331,7 +344,7 @@ pub(crate) async fn renew(call: Call, body: JsonBody) -> Result<Response, ApiErr
     let proven = attempt.verify(&call).await?;
     let before = session.factor_at.to_string();
     let change = Change::new(format!("last code of session {}", session.id), before, "now");
-    let kind = EntranceKind::Session { credential: session.credential, change, sealed: None };
+    let kind = CredentialActionKind::Session { credential: session.credential, change, sealed: None };
     attempt.use_code(&call, &proven, kind).await?;
     let now = call.engine.clock().now();
     people(&call)?.change_session(&session.id, |session| session.factor_at = now);
@@ -348,8 +361,8 @@ pub(crate) async fn set_password(call: Call, body: JsonBody) -> Result<Response,
     let proven = attempt.verify(&call).await?;
     let people = people(&call)?;
     let sealed = people.seal(chosen, &attempt.operator, attempt.address, proven.opened.seed.clone()).await;
-    let sealed: Sealed = sealed.map_err(|_| busy())?.ok_or_else(ApiError::no_random_bits)?;
-    let kind = EntranceKind::SetPassword { credential: session.credential, sealed };
+    let sealed: SealedSecret = sealed.map_err(|_| busy())?.ok_or_else(ApiError::no_random_bits)?;
+    let kind = CredentialActionKind::SetPassword { credential: session.credential, sealed };
     attempt.use_code(&call, &proven, kind).await?;
     follow(&call, &session).await?;
     empty(StatusCode::NO_CONTENT)
@@ -400,7 +413,7 @@ fn enrolment_refused() -> ApiError {
 
 /// Records the use of an invalid token in the audit trail.
 async fn enrolment_failed(call: &Call, operator: &str, why: &str) {
-    let by = Attribution { operator: operator.into(), ..call.caller.attribution_of(ENROLMENT, None) };
+    let by = AuditActor { operator: operator.into(), ..call.caller.attribution_of(ENROLMENT, None) };
     let is_proven = call.caller.is_proven();
     call.access.record_refusal(&call.engine, is_proven, by, "enrolment".to_owned(), why).await;
 }
@@ -451,14 +464,14 @@ pub(crate) async fn confirm_enrolment(call: Call, body: JsonBody) -> Result<Resp
         let detail = "The code is wrong: check the clock of the device";
         return Err(wrong(ErrorName::EnrolmentCodeWrong, detail));
     };
-    let kind = EntranceKind::Enrol { token: token.digest(), sealed: begun.sealed };
-    let by = Attribution {
+    let kind = CredentialActionKind::Enrol { token: token.digest(), sealed: begun.sealed };
+    let by = AuditActor {
         operator: begun.operator.clone(),
         known_by: format!("enrolment {}", begun.credential).into(),
         ..call.caller.attribution_of(ENROLMENT, None)
     };
-    let entrance = Entrance { operator: begun.operator.clone(), code_step, kind };
-    match enter(&call, by, Deed::Enter(entrance)).await? {
+    let entrance = CredentialAction { operator: begun.operator.clone(), code_step, kind };
+    match enter(&call, by, OperatorAction::Credential(entrance)).await? {
         Ok(_) => {}
         Err(AdminRefusal::CredentialUnknown | AdminRefusal::OperatorUnknown { .. }) => {
             people.end_enrolment(&token);

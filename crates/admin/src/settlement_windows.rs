@@ -6,7 +6,7 @@ use std::fmt;
 use axum::response::Response;
 use serde::{Serialize, Serializer};
 use upesi_ledger::{
-    AccountId, AdminCommand, AdminOutcome, AdminRefusal, Content, Ledger, Pair, Sum, Window, WindowId,
+    AccountId, AdminCommand, AdminOutcome, AdminRefusal, Content, Ledger, PairSum, Sum, Window, WindowId,
     WindowState,
 };
 use upesi_types::{Currency, Timestamp};
@@ -252,7 +252,7 @@ impl Serialize for WideDecimal {
 struct PairKey(AccountId, AccountId);
 
 impl PairKey {
-    fn of(pair: &Pair) -> Self {
+    fn of(pair: &PairSum) -> Self {
         Self(pair.payer, pair.payee)
     }
 
@@ -302,7 +302,7 @@ pub(crate) async fn list_pairs(
 fn page_of_pairs(
     ledger: &Ledger,
     id: WindowId,
-    pairs: &[Pair],
+    pairs: &[PairSum],
     after: Option<PairKey>,
     limit: usize,
 ) -> PairsView {
@@ -317,7 +317,7 @@ fn page_of_pairs(
 }
 
 impl PairView {
-    fn of(ledger: &Ledger, pair: &Pair) -> Option<Self> {
+    fn of(ledger: &Ledger, pair: &PairSum) -> Option<Self> {
         let account = ledger.account(pair.payer)?;
         Some(Self {
             payer: PartyView::of(ledger, pair.payer)?,

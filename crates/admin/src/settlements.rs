@@ -168,12 +168,12 @@ impl AccountView {
 
 /// The accounts of a settlement in a view.
 #[derive(Clone, Copy, Default)]
-struct Part {
+struct AccountFilter {
     participant: Option<u32>,
     account: Option<u32>,
 }
 
-impl Part {
+impl AccountFilter {
     fn contains(self, account: &Account) -> bool {
         self.participant.is_none_or(|number| account.participant.number() == number)
             && self.account.is_none_or(|number| account.id.number() == number)
@@ -195,7 +195,7 @@ fn windows_of<'a>(ledger: &'a Ledger, settlement: &Settlement) -> Vec<&'a Window
 }
 
 impl SettlementView {
-    fn of(ledger: &Ledger, settlement: &Settlement, part: Part) -> Self {
+    fn of(ledger: &Ledger, settlement: &Settlement, part: AccountFilter) -> Self {
         let mut participants = BTreeMap::<u32, Vec<AccountView>>::new();
         for (account, item) in accounts(ledger, settlement).filter(|(account, _)| part.contains(account)) {
             let views = participants.entry(account.participant.number()).or_default();
@@ -240,7 +240,7 @@ fn settled_windows(
     windows_of(ledger, settlement).into_iter().filter_map(view).collect()
 }
 
-async fn show(call: &Call, id: SettlementId, part: Part) -> Result<Response, ApiError> {
+async fn show(call: &Call, id: SettlementId, part: AccountFilter) -> Result<Response, ApiError> {
     let view = call.ask(move |ledger| {
         ledger.settlement(id).map(|settlement| SettlementView::of(ledger, settlement, part))
     });
@@ -249,10 +249,10 @@ async fn show(call: &Call, id: SettlementId, part: Part) -> Result<Response, Api
     let view = view.await?.ok_or_else(unknown)?;
     if view.participants.is_empty() {
         let (name, detail) = match part {
-            Part { account: Some(account), .. } => {
+            AccountFilter { account: Some(account), .. } => {
                 (ErrorName::SettlementAccountNotFound, format!("Account {account} not in settlement {id}"))
             }
-            Part { participant, account: None } => (
+            AccountFilter { participant, account: None } => (
                 ErrorName::SettlementParticipantNotFound,
                 format!("Participant {} not in settlement {id}", participant.unwrap_or(0)),
             ),
@@ -263,14 +263,14 @@ async fn show(call: &Call, id: SettlementId, part: Part) -> Result<Response, Api
 }
 
 pub(crate) async fn get(call: Call, Segments(id): Segments<String>) -> Result<Response, ApiError> {
-    show(&call, SettlementId(number(&id, "id")?), Part::default()).await
+    show(&call, SettlementId(number(&id, "id")?), AccountFilter::default()).await
 }
 
 pub(crate) async fn get_participant(
     call: Call,
     Segments((id, participant)): Segments<(String, String)>,
 ) -> Result<Response, ApiError> {
-    let part = Part { participant: Some(number(&participant, "participantId")?), account: None };
+    let part = AccountFilter { participant: Some(number(&participant, "participantId")?), account: None };
     show(&call, SettlementId(number(&id, "id")?), part).await
 }
 
@@ -278,7 +278,7 @@ pub(crate) async fn get_account(
     call: Call,
     Segments((id, participant, account)): Segments<(String, String, String)>,
 ) -> Result<Response, ApiError> {
-    let part = Part {
+    let part = AccountFilter {
         participant: Some(number(&participant, "participantId")?),
         account: Some(number(&account, "accountId")?),
     };
@@ -288,7 +288,7 @@ pub(crate) async fn get_account(
 /// The settlements that match all filters, newest first. None is an error, as portals expect it.
 pub(crate) async fn list(call: Call, parameters: Parameters) -> Result<Response, ApiError> {
     check_filters(&parameters, &FILTERS, &[CREATION_REASON, BEFORE])?;
-    let part = Part {
+    let part = AccountFilter {
         participant: positive(&parameters, "participantId")?,
         account: positive(&parameters, "accountId")?,
     };
@@ -346,7 +346,7 @@ pub(crate) async fn create(call: Call, body: JsonBody) -> Result<Response, ApiEr
     fields.only(&["settlementModel", "reason", "settlementWindows"])?;
     let command = AdminCommand::CreateSettlement(NewSettlement { model, reason, windows });
     match call.change(command).await? {
-        AdminOutcome::SettlementCreated(id) => show(&call, id, Part::default()).await,
+        AdminOutcome::SettlementCreated(id) => show(&call, id, AccountFilter::default()).await,
         other => Err(unexpected(&other)),
     }
 }
@@ -397,7 +397,7 @@ pub(crate) async fn update(
     }
     let abort = SettlementAbort { id, reason, external_reference };
     call.change(AdminCommand::AbortSettlement(abort)).await?;
-    show(&call, id, Part::default()).await
+    show(&call, id, AccountFilter::default()).await
 }
 
 pub(crate) async fn update_participant(

@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 use upesi_fspiop::body::{parse_bulk_transfer, parse_prepare};
 use upesi_fspiop::ilp::decode_transaction;
 use upesi_fspiop::{SyncError, encode_octets};
-use upesi_ledger::command::{Deed, Expire};
+use upesi_ledger::command::{Expire, OperatorAction};
 use upesi_ledger::{AccountId, Change, Ledger, Transfer, TransferState};
 use upesi_types::{FspId, TransferId};
 
@@ -81,7 +81,7 @@ pub(crate) async fn end(
     fields.only(&["action", "reason"])?;
     let expire = Expire { transfer: id, reason };
     let object = Change::of_expire(&expire).what;
-    call.act(Permission::TransferEnd, Deed::Expire(expire), object).await?;
+    call.act(Permission::TransferEnd, OperatorAction::Expire(expire), object).await?;
     show(&call, id).await
 }
 

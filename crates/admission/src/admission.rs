@@ -1,7 +1,9 @@
 //! Decides which requests a hub accepts: new work is limited before work that finishes something.
 
-use crate::limiter::{Limiter, LimiterConfig, Seen};
-use crate::shares::{Denied, SAVED_INTERVALS, SAVED_INTERVALS_OF_RATE, Shares, SharesConfig, SourceId};
+use crate::limiter::{Limiter, LimiterConfig, LimiterInterval};
+use crate::shares::{
+    SAVED_INTERVALS, SAVED_INTERVALS_OF_RATE, ShareRejection, Shares, SharesConfig, SourceId,
+};
 use crate::{REQUEST, cost_of};
 
 /// If the delay is this many times the target while new work is at its floor, requests that finish something cause it.
@@ -47,7 +49,7 @@ pub struct AdmissionConfig {
 
 /// Observations since the last interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Observed {
+pub struct AdmissionInterval {
     /// The shortest wait in microseconds; `None` if there were too few requests.
     pub delay_us: Option<u32>,
     /// Requests accepted without a call of [`Admission::ask`], by [`Class`].
@@ -75,7 +77,7 @@ impl Gate {
         }
     }
 
-    fn ask(&mut self, source: SourceId, body_bytes: u64) -> Result<(), Denied> {
+    fn ask(&mut self, source: SourceId, body_bytes: u64) -> Result<(), ShareRejection> {
         let answer = self.shares.ask_for(source, body_bytes);
         if answer.is_ok() {
             self.taken = self.taken.saturating_add(cost_of(body_bytes));
@@ -94,7 +96,7 @@ impl Gate {
     ) {
         let taken = core::mem::take(&mut self.taken) / REQUEST + taken_unasked;
         let refused = core::mem::take(&mut self.refused);
-        self.limiter.end_interval(Seen { delay_us, taken, refused, intervals });
+        self.limiter.end_interval(LimiterInterval { delay_us, taken, refused, intervals });
         let limit = match (self.limiter.limit(), quota) {
             (Some(limit), Some(quota)) => Some(limit.min(quota)),
             (limit, quota) => limit.or(quota),
@@ -189,8 +191,8 @@ impl Admission {
             }
         };
         answer.map_err(|denied| match denied {
-            Denied::Share => Refusal::Overload,
-            Denied::Quota => Refusal::Rate,
+            ShareRejection::Share => Refusal::Overload,
+            ShareRejection::Quota => Refusal::Rate,
         })
     }
 
@@ -202,8 +204,8 @@ impl Admission {
     }
 
     /// Ends an interval.
-    pub fn end_interval(&mut self, observed: Observed) {
-        let Observed { delay_us, taken, intervals } = observed;
+    pub fn end_interval(&mut self, observed: AdmissionInterval) {
+        let AdmissionInterval { delay_us, taken, intervals } = observed;
         self.new.end_interval(delay_us, taken[Class::New as usize], self.config.quota, intervals);
         self.floor_intervals =
             if self.new.limiter.is_at_floor() { self.floor_intervals.saturating_add(1) } else { 0 };

@@ -8,10 +8,10 @@ mod limiter;
 mod rates;
 mod shares;
 
-pub use admission::{Admission, AdmissionConfig, Class, Observed, Refusal};
-pub use limiter::{Limiter, LimiterConfig, Seen};
-pub use rates::{Counted, Rates};
-pub use shares::{Denied, Shares, SharesConfig, SourceId};
+pub use admission::{Admission, AdmissionConfig, AdmissionInterval, Class, Refusal};
+pub use limiter::{Limiter, LimiterConfig, LimiterInterval};
+pub use rates::{RateEvent, Rates};
+pub use shares::{ShareRejection, Shares, SharesConfig, SourceId};
 
 /// Maximum body of an ordinary request, in bytes. A larger body counts as one request for each started portion of this
 /// size.

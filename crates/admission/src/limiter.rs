@@ -27,7 +27,7 @@ pub struct LimiterConfig {
 
 /// Observations since the last interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Seen {
+pub struct LimiterInterval {
     /// The shortest wait in microseconds; `None` if there were too few requests.
     pub delay_us: Option<u32>,
     /// Number of accepted requests.
@@ -84,7 +84,7 @@ impl Limiter {
     }
 
     /// Ends an interval.
-    pub fn end_interval(&mut self, seen: Seen) {
+    pub fn end_interval(&mut self, seen: LimiterInterval) {
         let intervals = seen.intervals.max(1);
         if intervals > INTERVALS_UNTIL_FORGOTTEN {
             *self = Self::new(self.config);
@@ -161,8 +161,8 @@ mod tests {
         Limiter::new(LimiterConfig { delay_target_us: TARGET_US })
     }
 
-    fn seen(delay_us: u32, taken: u64, refused: u64) -> Seen {
-        Seen { delay_us: Some(delay_us), taken, refused, intervals: 1 }
+    fn seen(delay_us: u32, taken: u64, refused: u64) -> LimiterInterval {
+        LimiterInterval { delay_us: Some(delay_us), taken, refused, intervals: 1 }
     }
 
     /// A limiter that has long seen this many requests an interval in time.
@@ -235,7 +235,10 @@ mod tests {
         for _ in 0..3 {
             limiter.end_interval(seen(10 * TARGET_US, 1_000, 0));
         }
-        limiter.end_interval(Seen { intervals: INTERVALS_UNTIL_FORGOTTEN + 1, ..Seen::default() });
+        limiter.end_interval(LimiterInterval {
+            intervals: INTERVALS_UNTIL_FORGOTTEN + 1,
+            ..LimiterInterval::default()
+        });
         assert_eq!(limiter, Limiter::new(limiter.config));
     }
 

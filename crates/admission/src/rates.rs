@@ -6,7 +6,7 @@ use crate::{REQUEST, SourceId};
 
 /// The events that are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Counted {
+pub enum RateEvent {
     /// Look-ups of parties.
     Lookup,
     /// Look-ups of parties that no DFSP serves.
@@ -17,7 +17,7 @@ pub enum Counted {
     SignatureFault,
 }
 
-impl Counted {
+impl RateEvent {
     /// All counted events, in the order of their discriminants.
     pub const ALL: [Self; 4] = [Self::Lookup, Self::Miss, Self::Registration, Self::SignatureFault];
 }
@@ -34,7 +34,7 @@ struct Credit {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Source {
-    credits: [Credit; Counted::ALL.len()],
+    credits: [Credit; RateEvent::ALL.len()],
     blocked_until_ms: u64,
 }
 
@@ -81,7 +81,7 @@ impl Rates {
     ///
     /// # Errors
     /// Milliseconds until one event is allowed.
-    pub fn take(&mut self, counted: Counted, source: SourceId, per_s: u64, now_ms: u64) -> Result<(), u64> {
+    pub fn take(&mut self, counted: RateEvent, source: SourceId, per_s: u64, now_ms: u64) -> Result<(), u64> {
         self.check(counted, source, per_s, now_ms)?;
         self.credit(counted, source).left -= ONE;
         Ok(())
@@ -91,7 +91,13 @@ impl Rates {
     ///
     /// # Errors
     /// Milliseconds until one event is allowed.
-    pub fn check(&mut self, counted: Counted, source: SourceId, per_s: u64, now_ms: u64) -> Result<(), u64> {
+    pub fn check(
+        &mut self,
+        counted: RateEvent,
+        source: SourceId,
+        per_s: u64,
+        now_ms: u64,
+    ) -> Result<(), u64> {
         let credit = self.credit(counted, source);
         credit.fill(per_s, now_ms);
         credit.wait_ms(per_s).map_or(Ok(()), Err)
@@ -99,7 +105,7 @@ impl Rates {
 
     /// Charges a source for an event that has already happened. Events in flight may exceed the rate by at most one
     /// second's credit.
-    pub fn charge(&mut self, counted: Counted, source: SourceId, per_s: u64, now_ms: u64) {
+    pub fn charge(&mut self, counted: RateEvent, source: SourceId, per_s: u64, now_ms: u64) {
         let credit = self.credit(counted, source);
         credit.fill(per_s, now_ms);
         credit.left = (credit.left - ONE).max(-full(per_s));
@@ -108,14 +114,14 @@ impl Rates {
     /// Charges a source for a fault. If it exceeds its rate, it is blocked for a while. Returns whether the block
     /// begins now.
     pub fn fault(&mut self, source: SourceId, per_s: u64, block_ms: u64, now_ms: u64) -> bool {
-        if self.take(Counted::SignatureFault, source, per_s, now_ms).is_ok() {
+        if self.take(RateEvent::SignatureFault, source, per_s, now_ms).is_ok() {
             return false;
         }
         let known = self.source(source);
         let is_new = known.blocked_until_ms <= now_ms;
         known.blocked_until_ms = now_ms.saturating_add(block_ms);
         // After the block the source starts with full credit.
-        known.credits[Counted::SignatureFault as usize].is_known = false;
+        known.credits[RateEvent::SignatureFault as usize].is_known = false;
         is_new
     }
 
@@ -130,7 +136,7 @@ impl Rates {
         self.sources.values().filter(|source| source.blocked_until_ms > now_ms).count()
     }
 
-    fn credit(&mut self, counted: Counted, source: SourceId) -> &mut Credit {
+    fn credit(&mut self, counted: RateEvent, source: SourceId) -> &mut Credit {
         &mut self.source(source).credits[counted as usize]
     }
 
@@ -154,7 +160,7 @@ mod tests {
     #[test]
     fn source_may_use_one_second_of_its_rate_at_once() {
         let mut rates = Rates::new(10);
-        let mut take = |source, per_s, now_ms| rates.take(Counted::Lookup, source, per_s, now_ms);
+        let mut take = |source, per_s, now_ms| rates.take(RateEvent::Lookup, source, per_s, now_ms);
         assert!((0..5).all(|_| take(GREEN, 5, 1_000).is_ok()));
         assert_eq!(take(GREEN, 5, 1_000), Err(200));
         assert_eq!(take(BLUE, 5, 1_000), Ok(()), "others have their own");
@@ -170,21 +176,21 @@ mod tests {
     #[test]
     fn each_kind_has_its_own_rate() {
         let mut rates = Rates::new(10);
-        assert_eq!(rates.take(Counted::Lookup, GREEN, 1, 0), Ok(()));
-        assert_eq!(rates.take(Counted::Registration, GREEN, 1, 0), Ok(()));
-        assert_eq!(rates.take(Counted::Lookup, GREEN, 1, 0), Err(1_000));
+        assert_eq!(rates.take(RateEvent::Lookup, GREEN, 1, 0), Ok(()));
+        assert_eq!(rates.take(RateEvent::Registration, GREEN, 1, 0), Ok(()));
+        assert_eq!(rates.take(RateEvent::Lookup, GREEN, 1, 0), Err(1_000));
     }
 
     #[test]
     fn charges_above_the_rate_are_owed_up_to_one_second() {
         let mut rates = Rates::new(10);
         for _ in 0..100 {
-            rates.charge(Counted::Miss, GREEN, 2, 0);
+            rates.charge(RateEvent::Miss, GREEN, 2, 0);
         }
         // Two are owed, and one more must be available.
-        assert_eq!(rates.check(Counted::Miss, GREEN, 2, 0), Err(1_500));
-        assert_eq!(rates.check(Counted::Miss, GREEN, 2, 1_500), Ok(()));
-        assert_eq!(rates.check(Counted::Miss, GREEN, 2, 1_500), Ok(()), "a check uses no credit");
+        assert_eq!(rates.check(RateEvent::Miss, GREEN, 2, 0), Err(1_500));
+        assert_eq!(rates.check(RateEvent::Miss, GREEN, 2, 1_500), Ok(()));
+        assert_eq!(rates.check(RateEvent::Miss, GREEN, 2, 1_500), Ok(()), "a check uses no credit");
     }
 
     #[test]
@@ -205,10 +211,10 @@ mod tests {
     fn sources_without_an_entry_share_one() {
         let mut rates = Rates::new(2);
         for source in [GREEN, BLUE] {
-            assert_eq!(rates.take(Counted::Lookup, source, 1, 0), Ok(()));
+            assert_eq!(rates.take(RateEvent::Lookup, source, 1, 0), Ok(()));
         }
-        assert_eq!(rates.take(Counted::Lookup, SourceId(9), 1, 0), Ok(()));
-        assert_eq!(rates.take(Counted::Lookup, SourceId(10), 1, 0), Err(1_000));
-        assert_eq!(rates.take(Counted::Lookup, GREEN, 1, 1_000), Ok(()));
+        assert_eq!(rates.take(RateEvent::Lookup, SourceId(9), 1, 0), Ok(()));
+        assert_eq!(rates.take(RateEvent::Lookup, SourceId(10), 1, 0), Err(1_000));
+        assert_eq!(rates.take(RateEvent::Lookup, GREEN, 1, 1_000), Ok(()));
     }
 }

@@ -38,7 +38,7 @@ pub struct SharesConfig {
 
 /// The reason why a request is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Denied {
+pub enum ShareRejection {
     /// The source has used up its share of the common limit.
     Share,
     /// The source exceeds the quota of each source.
@@ -101,7 +101,7 @@ impl Shares {
     ///
     /// # Errors
     /// The reason of the rejection.
-    pub fn ask(&mut self, id: SourceId) -> Result<(), Denied> {
+    pub fn ask(&mut self, id: SourceId) -> Result<(), ShareRejection> {
         self.ask_for(id, 0)
     }
 
@@ -109,14 +109,14 @@ impl Shares {
     ///
     /// # Errors
     /// The reason of the rejection.
-    pub fn ask_for(&mut self, id: SourceId, body_bytes: u64) -> Result<(), Denied> {
+    pub fn ask_for(&mut self, id: SourceId, body_bytes: u64) -> Result<(), ShareRejection> {
         let cost = signed(cost_of(body_bytes));
         let id = self.known(id);
         let fresh = self.fresh();
         let source = self.sources.entry(id).or_insert(fresh);
         source.asked = source.asked.saturating_add(cost.unsigned_abs());
         let denied = if self.config.quota_per_source.is_some() && source.allowance < ONE {
-            Some(Denied::Quota)
+            Some(ShareRejection::Quota)
         } else if self.quota.is_none() {
             None
         } else if self.level.is_none() && self.pool >= REQUEST {
@@ -126,7 +126,7 @@ impl Shares {
             source.credit -= cost;
             None
         } else {
-            Some(Denied::Share)
+            Some(ShareRejection::Share)
         };
         match denied {
             None => source.allowance -= if self.config.quota_per_source.is_some() { cost } else { 0 },

@@ -1,6 +1,6 @@
 //! Priorities of admission.
 
-use upesi_admission::{Admission, AdmissionConfig, Class, Observed, REQUEST, Refusal, SourceId};
+use upesi_admission::{Admission, AdmissionConfig, AdmissionInterval, Class, REQUEST, Refusal, SourceId};
 
 const TARGET_US: u32 = 2_000;
 const PAYER: SourceId = SourceId(1);
@@ -9,8 +9,8 @@ fn config() -> AdmissionConfig {
     AdmissionConfig { delay_target_us: TARGET_US, quota: None, quota_per_source: None, sources_max: 64 }
 }
 
-fn observed(delay_us: u32, taken: [u64; 2]) -> Observed {
-    Observed { delay_us: Some(delay_us), taken, intervals: 1 }
+fn observed(delay_us: u32, taken: [u64; 2]) -> AdmissionInterval {
+    AdmissionInterval { delay_us: Some(delay_us), taken, intervals: 1 }
 }
 
 /// A hub that has been slow for a while after a good time.

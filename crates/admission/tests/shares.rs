@@ -4,7 +4,7 @@
 mod large_bodies;
 
 use proptest::prelude::*;
-use upesi_admission::{Denied, REQUEST, Shares, SharesConfig, SourceId};
+use upesi_admission::{REQUEST, ShareRejection, Shares, SharesConfig, SourceId};
 
 /// Intervals until demand is known and saved credit is spent.
 const SETTLING_INTERVALS: u64 = 100;
@@ -129,7 +129,7 @@ fn quota_applies_even_if_other_sources_are_idle() {
     assert_eq!(granted, [2 * MEASURED_INTERVALS, MEASURED_INTERVALS]);
     assert_eq!(shares.ask(SourceId(1)), Ok(()));
     assert_eq!(shares.ask(SourceId(1)), Ok(()));
-    assert_eq!(shares.ask(SourceId(1)), Err(Denied::Quota));
+    assert_eq!(shares.ask(SourceId(1)), Err(ShareRejection::Quota));
     assert_eq!(shares.refused().collect::<Vec<_>>(), [(SourceId(1), 1)]);
 }
 

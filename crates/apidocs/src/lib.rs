@@ -19,7 +19,7 @@ const CONTENT_POLICY: &str = "default-src 'none'; script-src 'self'; style-src '
 
 /// One of the hub's two ports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Surface {
+pub enum ApiPort {
     /// The API for DFSPs.
     Fspiop,
     /// The API for operators.
@@ -75,7 +75,7 @@ static SHARED: [File; 4] = [
     file!("/docs/swagger-ui-5.35.0.css", "text/css; charset=utf-8", Immutable, "swagger-ui.css"),
 ];
 
-impl Surface {
+impl ApiPort {
     /// Every file of this port.
     pub fn files(self) -> impl Iterator<Item = &'static File> {
         let own = match self {
@@ -186,7 +186,7 @@ mod tests {
 
     #[test]
     fn file_is_found_by_its_path_and_inflates() {
-        for surface in [Surface::Fspiop, Surface::Admin] {
+        for surface in [ApiPort::Fspiop, ApiPort::Admin] {
             for file in surface.files() {
                 let found = surface.file(file.path()).unwrap();
                 assert!(std::ptr::eq(found, file), "{}", file.path());
@@ -196,8 +196,8 @@ mod tests {
                 assert!(surface.file(path).is_none(), "{path}");
             }
         }
-        let document = |surface: Surface| surface.file("/openapi.yaml").unwrap().content();
-        assert_ne!(document(Surface::Fspiop), document(Surface::Admin));
+        let document = |surface: ApiPort| surface.file("/openapi.yaml").unwrap().content();
+        assert_ne!(document(ApiPort::Fspiop), document(ApiPort::Admin));
     }
 
     #[test]
@@ -208,7 +208,7 @@ mod tests {
 
     #[test]
     fn client_that_accepts_gzip_gets_gzip() {
-        let file = Surface::Admin.file("/openapi.yaml").unwrap();
+        let file = ApiPort::Admin.file("/openapi.yaml").unwrap();
         for (accepted, is_compressed) in [
             ("gzip", true),
             ("br, GZIP;q=0.5", true),
@@ -232,7 +232,7 @@ mod tests {
 
     #[test]
     fn client_with_the_current_tag_gets_304() {
-        for file in Surface::Fspiop.files() {
+        for file in ApiPort::Fspiop.files() {
             let answer = file.answer(&HeaderMap::new());
             let tag = answer.headers()[ETAG].clone();
             let mut again = HeaderMap::new();
@@ -249,7 +249,7 @@ mod tests {
     /// The page may only send requests to its own host, and the content policy that enforces this must stay strict.
     #[test]
     fn page_may_not_contact_other_hosts() {
-        for surface in [Surface::Fspiop, Surface::Admin] {
+        for surface in [ApiPort::Fspiop, ApiPort::Admin] {
             let page = surface.file("/docs").unwrap();
             let answer = page.answer(&HeaderMap::new());
             let policy = answer.headers()[CONTENT_SECURITY_POLICY].to_str().unwrap();
@@ -272,7 +272,7 @@ mod tests {
     #[test]
     fn page_follows_the_colour_scheme_of_the_reader() {
         let text =
-            |path: &str| String::from_utf8(Surface::Admin.file(path).unwrap().content().to_vec()).unwrap();
+            |path: &str| String::from_utf8(ApiPort::Admin.file(path).unwrap().content().to_vec()).unwrap();
         let script = text("/docs/page.js");
         assert!(script.contains("(prefers-color-scheme: dark)") && script.contains("toggle(\"dark-mode\""));
         assert!(text("/docs/page.css").contains("html.dark-mode body {"));
@@ -288,7 +288,7 @@ mod tests {
             ("swagger-ui-bundle.js", "/docs/swagger-ui-5.35.0.js"),
             ("swagger-ui.css", "/docs/swagger-ui-5.35.0.css"),
         ] {
-            let digest = Sha256::digest(Surface::Admin.file(path).unwrap().content());
+            let digest = Sha256::digest(ApiPort::Admin.file(path).unwrap().content());
             let digest: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
             assert!(notes.contains(&format!("{digest}  {published}\n")), "{published} is {digest}");
         }

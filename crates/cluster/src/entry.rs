@@ -59,7 +59,7 @@ impl fmt::Debug for Chain {
 
 /// The kind of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Kind {
+pub enum EntryKind {
     /// Records of the leader.
     Batch,
     /// A heartbeat without content: the leader is alive, or a response that records nothing is waiting for
@@ -76,7 +76,7 @@ pub enum Kind {
     Begin,
 }
 
-impl Kind {
+impl EntryKind {
     pub(crate) const ALL: [Self; 6] =
         [Self::Batch, Self::Beat, Self::Claim, Self::HandOver, Self::Store, Self::Begin];
 
@@ -124,10 +124,10 @@ pub struct Records<'a> {
 
 /// An entry, as read from the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Entry<'a> {
+pub struct LogEntry<'a> {
     /// The cluster that the entry belongs to.
     pub cluster: ClusterId,
-    pub kind: Kind,
+    pub kind: EntryKind,
     /// Number of accepted claims up to this entry.
     pub epoch: u64,
     pub node: NodeId,
@@ -141,7 +141,7 @@ pub struct Entry<'a> {
     pub previous: Chain,
     /// The entry's own digest.
     pub chain: Chain,
-    /// The entry's records, or the content for [`Entry::claim`], [`Entry::successor`] or [`Entry::beginning`].
+    /// The entry's records, or the content for [`LogEntry::claim`], [`LogEntry::successor`] or [`LogEntry::beginning`].
     pub body: &'a [u8],
 }
 
@@ -195,7 +195,7 @@ impl Claim {
 
 /// The position after which a log begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Beginning {
+pub struct LogStart {
     /// The sequence number of the last record before the log.
     pub seq: u64,
     /// The time of that record, in nanoseconds since 1970. Records of the log are later.
@@ -204,7 +204,7 @@ pub struct Beginning {
     pub store: StorePosition,
 }
 
-impl Beginning {
+impl LogStart {
     /// Encodes the body of the entry. The other fields are in its header.
     pub(crate) fn encode(&self) -> [u8; 16] {
         let mut bytes = [0; 16];
@@ -214,7 +214,7 @@ impl Beginning {
     }
 }
 
-impl<'a> Entry<'a> {
+impl<'a> LogEntry<'a> {
     /// Decodes an entry.
     ///
     /// Returns an error if the bytes are not an entry, are damaged, or were written by a newer hub.
@@ -231,7 +231,7 @@ impl<'a> Entry<'a> {
         }
         let cluster = ClusterId(u128_at(header, CLUSTER));
         let version = u16::from_le_bytes([header[4], header[5]]);
-        let kind = Kind::ALL.into_iter().find(|kind| kind.code() == header[KIND]);
+        let kind = EntryKind::ALL.into_iter().find(|kind| kind.code() == header[KIND]);
         let (VERSION, Some(kind)) = (version, kind) else {
             return Err(EntryError::Newer { version, kind: header[KIND], cluster });
         };
@@ -255,7 +255,7 @@ impl<'a> Entry<'a> {
     /// The content of a claim. `None` for an entry of another kind, or if the body is invalid.
     pub fn claim(&self) -> Option<Claim> {
         let (head, address) = self.body.split_first_chunk::<12>()?;
-        (self.kind == Kind::Claim).then_some(())?;
+        (self.kind == EntryKind::Claim).then_some(())?;
         Some(Claim {
             incarnation: Incarnation(u64_at(head, 0)),
             level: u32_at(head, 8),
@@ -265,15 +265,15 @@ impl<'a> Entry<'a> {
 
     /// The node that may claim immediately after a hand-over, or [`NodeId::ANY`]. `None` for an entry of another kind.
     pub fn successor(&self) -> Option<NodeId> {
-        (self.kind == Kind::HandOver).then_some(NodeId(u32_at(self.body.first_chunk::<4>()?, 0)))
+        (self.kind == EntryKind::HandOver).then_some(NodeId(u32_at(self.body.first_chunk::<4>()?, 0)))
     }
 
     /// The position after which the log begins. `None` for an entry of another kind, or if the body is invalid.
-    pub fn beginning(&self) -> Option<Beginning> {
+    pub fn beginning(&self) -> Option<LogStart> {
         let body: &[u8; 16] = self.body.try_into().ok()?;
-        (self.kind == Kind::Begin).then_some(())?;
+        (self.kind == EntryKind::Begin).then_some(())?;
         let store = StorePosition { seq: u64_at(body, 0), time_ns: u64_at(body, 8).cast_signed() };
-        Some(Beginning { seq: self.first_seq.checked_sub(1)?, time_ns: self.times.last_ns, store })
+        Some(LogStart { seq: self.first_seq.checked_sub(1)?, time_ns: self.times.last_ns, store })
     }
 }
 
@@ -281,7 +281,7 @@ impl<'a> Entry<'a> {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Draft<'a> {
     pub cluster: ClusterId,
-    pub kind: Kind,
+    pub kind: EntryKind,
     pub epoch: u64,
     pub node: NodeId,
     pub first_seq: u64,

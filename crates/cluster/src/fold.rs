@@ -1,7 +1,8 @@
 //! The acceptance rule: every node applies it to every entry.
 
 use crate::entry::{
-    Beginning, Chain, Claim, ClusterId, Draft, Entry, EntryError, Incarnation, Kind, LEVEL, NodeId, Times,
+    Chain, Claim, ClusterId, Draft, EntryError, EntryKind, Incarnation, LEVEL, LogEntry, LogStart, NodeId,
+    Times,
 };
 
 /// The position after the last accepted entry.
@@ -46,10 +47,14 @@ impl Position {
     };
 
     /// The sequence number and time of the last record that entries of this kind continue.
-    const fn last_of(&self, kind: Kind) -> (u64, i64) {
+    const fn last_of(&self, kind: EntryKind) -> (u64, i64) {
         match kind {
-            Kind::Store => (self.store.seq, self.store.time_ns),
-            Kind::Batch | Kind::Beat | Kind::Claim | Kind::HandOver | Kind::Begin => (self.seq, self.time_ns),
+            EntryKind::Store => (self.store.seq, self.store.time_ns),
+            EntryKind::Batch
+            | EntryKind::Beat
+            | EntryKind::Claim
+            | EntryKind::HandOver
+            | EntryKind::Begin => (self.seq, self.time_ns),
         }
     }
 
@@ -61,7 +66,7 @@ impl Position {
 
 /// The reason why an entry is void.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Void {
+pub enum VoidReason {
     /// The bytes are not an entry.
     Unreadable(EntryError),
     /// Another cluster wrote it.
@@ -77,7 +82,7 @@ pub enum Void {
     Unsound,
 }
 
-impl Void {
+impl VoidReason {
     /// Whether an operator must investigate, because neither retries nor former leaders explain such an entry.
     pub const fn is_alarming(self) -> bool {
         matches!(self, Self::Unreadable(_) | Self::ForeignCluster | Self::Unsound)
@@ -86,10 +91,10 @@ impl Void {
 
 /// The result of judging an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict<'a> {
-    Accepted(Entry<'a>),
+pub enum EntryVerdict<'a> {
+    Accepted(LogEntry<'a>),
     /// The entry is void and changes nothing.
-    Void(Void),
+    Void(VoidReason),
     /// A newer hub of this cluster wrote the entry, and the newer hub may accept it. This node must stop before it. If
     /// it continued, it would accept entries that the other nodes do not accept.
     Newer(EntryError),
@@ -97,7 +102,7 @@ pub enum Verdict<'a> {
 
 /// Judges entries one after the other. Two folds that read the same entries are equal.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fold {
+pub struct LogFold {
     cluster: ClusterId,
     position: Position,
     /// The leader's claim.
@@ -113,7 +118,7 @@ struct HandOver {
     to: NodeId,
 }
 
-impl Fold {
+impl LogFold {
     /// Creates a fold that continues after a position.
     pub const fn new(cluster: ClusterId, position: Position) -> Self {
         Self { cluster, position, claim: None, hand_over: None }
@@ -138,11 +143,11 @@ impl Fold {
     ///
     /// # Panics
     /// If the offset was read before.
-    pub fn read<'a>(&mut self, offset: u64, bytes: &'a [u8]) -> Verdict<'a> {
+    pub fn read<'a>(&mut self, offset: u64, bytes: &'a [u8]) -> EntryVerdict<'a> {
         assert!(offset >= self.position.next_offset, "offset {offset} was read before");
-        let entry = match Entry::decode(bytes) {
+        let entry = match LogEntry::decode(bytes) {
             Err(error @ EntryError::Newer { cluster, .. }) if cluster == self.cluster => {
-                return Verdict::Newer(error);
+                return EntryVerdict::Newer(error);
             }
             decoded => decoded,
         };
@@ -150,8 +155,8 @@ impl Fold {
         self.position.next_offset = offset + 1;
         let entry = match entry {
             Ok(entry) => entry,
-            Err(EntryError::Newer { .. }) => return Verdict::Void(Void::ForeignCluster),
-            Err(error) => return Verdict::Void(Void::Unreadable(error)),
+            Err(EntryError::Newer { .. }) => return EntryVerdict::Void(VoidReason::ForeignCluster),
+            Err(error) => return EntryVerdict::Void(VoidReason::Unreadable(error)),
         };
         match self.judge(&entry) {
             Ok(()) => {
@@ -159,36 +164,36 @@ impl Fold {
                     && level > LEVEL
                 {
                     self.position.next_offset = before;
-                    return Verdict::Newer(EntryError::NewerRecords { level });
+                    return EntryVerdict::Newer(EntryError::NewerRecords { level });
                 }
                 self.advance(&entry);
-                Verdict::Accepted(entry)
+                EntryVerdict::Accepted(entry)
             }
-            Err(void) => Verdict::Void(void),
+            Err(void) => EntryVerdict::Void(void),
         }
     }
 
     /// Checks whether an entry continues the accepted entries.
-    fn judge(&self, entry: &Entry<'_>) -> Result<(), Void> {
+    fn judge(&self, entry: &LogEntry<'_>) -> Result<(), VoidReason> {
         let at = &self.position;
         if entry.cluster != self.cluster {
-            return Err(Void::ForeignCluster);
+            return Err(VoidReason::ForeignCluster);
         }
         if entry.previous != at.chain {
-            return Err(Void::NotContinuing);
+            return Err(VoidReason::NotContinuing);
         }
-        if entry.kind == Kind::Begin {
+        if entry.kind == EntryKind::Begin {
             let is_sound = at.is_start() && entry.epoch == at.epoch && entry.count == 0;
-            return if is_sound && entry.beginning().is_some() { Ok(()) } else { Err(Void::Unsound) };
+            return if is_sound && entry.beginning().is_some() { Ok(()) } else { Err(VoidReason::Unsound) };
         }
-        if entry.kind == Kind::Claim {
+        if entry.kind == EntryKind::Claim {
             if Some(entry.epoch) != at.epoch.checked_add(1) {
-                return Err(Void::WrongEpoch);
+                return Err(VoidReason::WrongEpoch);
             }
         } else if entry.epoch != at.epoch {
-            return Err(Void::WrongEpoch);
+            return Err(VoidReason::WrongEpoch);
         } else if at.leader.is_none_or(|(leader, _)| leader != entry.node) {
-            return Err(Void::NotTheLeader);
+            return Err(VoidReason::NotTheLeader);
         }
         let has_records = entry.kind.has_records();
         let (last_seq, last_ns) = at.last_of(entry.kind);
@@ -197,37 +202,37 @@ impl Fold {
             && has_records == (entry.count > 0)
             && (!has_records || entry.times.first_ns > last_ns)
             && entry.times.last_ns >= entry.times.first_ns
-            && (entry.kind != Kind::Claim || entry.claim().is_some())
-            && (entry.kind != Kind::HandOver || entry.successor().is_some());
-        if is_sound { Ok(()) } else { Err(Void::Unsound) }
+            && (entry.kind != EntryKind::Claim || entry.claim().is_some())
+            && (entry.kind != EntryKind::HandOver || entry.successor().is_some());
+        if is_sound { Ok(()) } else { Err(VoidReason::Unsound) }
     }
 
-    fn advance(&mut self, entry: &Entry<'_>) {
+    fn advance(&mut self, entry: &LogEntry<'_>) {
         let at = &mut self.position;
         at.epoch = entry.epoch;
         at.chain = entry.chain;
         match entry.kind {
-            Kind::Batch => {
+            EntryKind::Batch => {
                 at.seq += u64::from(entry.count);
                 at.time_ns = entry.times.last_ns;
             }
-            Kind::Store => {
+            EntryKind::Store => {
                 at.store.seq += u64::from(entry.count);
                 at.store.time_ns = entry.times.last_ns;
             }
-            Kind::Beat => {}
-            Kind::Begin => {
-                if let Some(Beginning { seq, time_ns, store }) = entry.beginning() {
+            EntryKind::Beat => {}
+            EntryKind::Begin => {
+                if let Some(LogStart { seq, time_ns, store }) = entry.beginning() {
                     (at.seq, at.time_ns, at.store) = (seq, time_ns, store);
                 }
             }
-            Kind::Claim => {
+            EntryKind::Claim => {
                 let claim = entry.claim();
                 at.leader = claim.as_ref().map(|claim| (entry.node, claim.incarnation));
                 self.claim = claim;
                 self.hand_over = None;
             }
-            Kind::HandOver => {
+            EntryKind::HandOver => {
                 // The claim of the node that handed over is no longer valid.
                 at.leader = None;
                 self.claim = None;
@@ -237,37 +242,44 @@ impl Fold {
     }
 
     /// An entry that continues the accepted entries, with its chain value.
-    pub(crate) fn draft(&self, kind: Kind, node: NodeId, count: u32, times: Times, body: &[u8]) -> Drafted {
+    pub(crate) fn draft(
+        &self,
+        kind: EntryKind,
+        node: NodeId,
+        count: u32,
+        times: Times,
+        body: &[u8],
+    ) -> DraftEntry {
         self.draft_from(self.position.last_of(kind).0 + 1, kind, node, count, times, body)
     }
 
     /// The first entry of a log that begins after existing records.
-    pub(crate) fn draft_beginning(&self, node: NodeId, beginning: &Beginning) -> Drafted {
+    pub(crate) fn draft_beginning(&self, node: NodeId, beginning: &LogStart) -> DraftEntry {
         let times = Times::at(beginning.time_ns);
-        self.draft_from(beginning.seq + 1, Kind::Begin, node, 0, times, &beginning.encode())
+        self.draft_from(beginning.seq + 1, EntryKind::Begin, node, 0, times, &beginning.encode())
     }
 
     fn draft_from(
         &self,
         first_seq: u64,
-        kind: Kind,
+        kind: EntryKind,
         node: NodeId,
         count: u32,
         times: Times,
         body: &[u8],
-    ) -> Drafted {
+    ) -> DraftEntry {
         let at = &self.position;
-        let epoch = at.epoch + u64::from(kind == Kind::Claim);
+        let epoch = at.epoch + u64::from(kind == EntryKind::Claim);
         let (cluster, previous) = (self.cluster, at.chain);
         let draft = Draft { cluster, kind, epoch, node, first_seq, count, times, previous, body };
         let (bytes, chain) = draft.encode();
-        Drafted { bytes: bytes.into(), chain }
+        DraftEntry { bytes: bytes.into(), chain }
     }
 }
 
 /// An entry that has not been appended yet.
 #[derive(Clone, Debug)]
-pub(crate) struct Drafted {
+pub(crate) struct DraftEntry {
     pub bytes: alloc::sync::Arc<[u8]>,
     pub chain: Chain,
 }

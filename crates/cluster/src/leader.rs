@@ -4,8 +4,8 @@ use alloc::sync::Arc;
 use core::time::Duration;
 
 use crate::Append;
-use crate::entry::{Chain, Kind, NodeId, Records, Times};
-use crate::fold::{Fold, Verdict};
+use crate::entry::{Chain, EntryKind, NodeId, Records, Times};
+use crate::fold::{EntryVerdict, LogFold};
 
 /// A leader that has appended nothing for this long sends a heartbeat.
 pub const BEAT_AFTER: Duration = Duration::from_millis(300);
@@ -59,7 +59,7 @@ pub enum Stop {
 
 #[derive(Debug)]
 struct InFlight {
-    kind: Kind,
+    kind: EntryKind,
     bytes: Arc<[u8]>,
     chain: Chain,
     /// The tag of the entry's first attempt. Its attempts have the tags from here to the leader's next tag, exclusive.
@@ -75,7 +75,7 @@ struct InFlight {
 /// leader reads the log up to that offset, and the fold decides.
 #[derive(Debug)]
 pub struct Leader {
-    fold: Fold,
+    fold: LogFold,
     me: NodeId,
     next_tag: u64,
     in_flight: Option<InFlight>,
@@ -85,12 +85,12 @@ pub struct Leader {
 
 impl Leader {
     /// Creates the leader after `fold` accepted this node's claim.
-    pub(crate) const fn new(fold: Fold, me: NodeId, next_tag: u64, now: Duration) -> Self {
+    pub(crate) const fn new(fold: LogFold, me: NodeId, next_tag: u64, now: Duration) -> Self {
         Self { fold, me, next_tag, in_flight: None, accepted_at: now }
     }
 
     /// The fold of all accepted entries.
-    pub const fn fold(&self) -> &Fold {
+    pub const fn fold(&self) -> &LogFold {
         &self.fold
     }
 
@@ -99,7 +99,7 @@ impl Leader {
     }
 
     /// Ends the leadership. Returns the fold and the next unused tag.
-    pub(crate) fn into_parts(self) -> (Fold, u64) {
+    pub(crate) fn into_parts(self) -> (LogFold, u64) {
         (self.fold, self.next_tag)
     }
 
@@ -119,7 +119,7 @@ impl Leader {
     /// Panics if an entry is in flight, if the records are empty, or if they are not later than earlier records.
     pub fn append(&mut self, records: Records<'_>) -> Append {
         assert!(records.times.first_ns > self.fold.position().time_ns, "times of records increase");
-        self.begin_records(Kind::Batch, records)
+        self.begin_records(EntryKind::Batch, records)
     }
 
     /// Appends changes of the store.
@@ -128,10 +128,10 @@ impl Leader {
     /// Panics if an entry is in flight, if the records are empty, or if they are not later than earlier records.
     pub fn append_store(&mut self, records: Records<'_>) -> Append {
         assert!(records.times.first_ns > self.fold.position().store.time_ns, "times of records increase");
-        self.begin_records(Kind::Store, records)
+        self.begin_records(EntryKind::Store, records)
     }
 
-    fn begin_records(&mut self, kind: Kind, records: Records<'_>) -> Append {
+    fn begin_records(&mut self, kind: EntryKind, records: Records<'_>) -> Append {
         assert!(records.count > 0, "an entry with records is not empty");
         self.begin(kind, records.count, records.times, records.bytes)
     }
@@ -142,7 +142,7 @@ impl Leader {
     /// # Panics
     /// Panics if an entry is in flight.
     pub fn beat(&mut self, clock_ns: i64) -> Append {
-        self.begin(Kind::Beat, 0, Times::at(clock_ns), &[])
+        self.begin(EntryKind::Beat, 0, Times::at(clock_ns), &[])
     }
 
     /// Hands over the leadership to a node, or to [`NodeId::ANY`], which excludes this node. The successor need not
@@ -151,10 +151,10 @@ impl Leader {
     /// # Panics
     /// Panics if an entry is in flight.
     pub fn hand_over(&mut self, successor: NodeId, clock_ns: i64) -> Append {
-        self.begin(Kind::HandOver, 0, Times::at(clock_ns), &successor.0.to_le_bytes())
+        self.begin(EntryKind::HandOver, 0, Times::at(clock_ns), &successor.0.to_le_bytes())
     }
 
-    fn begin(&mut self, kind: Kind, count: u32, times: Times, body: &[u8]) -> Append {
+    fn begin(&mut self, kind: EntryKind, count: u32, times: Times, body: &[u8]) -> Append {
         assert!(self.in_flight.is_none(), "one entry at a time");
         let drafted = self.fold.draft(kind, self.me, count, times, body);
         let first_tag = self.next_tag;
@@ -208,15 +208,15 @@ impl Leader {
             return Next::Wait;
         };
         match self.fold.read(offset, bytes) {
-            Verdict::Accepted(entry) if entry.chain == chain => {
+            EntryVerdict::Accepted(entry) if entry.chain == chain => {
                 self.in_flight = None;
                 self.accepted_at = now;
-                if kind == Kind::HandOver { Next::HandedOver } else { Next::Accepted }
+                if kind == EntryKind::HandOver { Next::HandedOver } else { Next::Accepted }
             }
             // This node has one entry in flight. Any other entry that continues the log is a claim or follows one.
-            Verdict::Accepted(_) => Next::Superseded,
-            Verdict::Newer(_) => Next::Stop(Stop::Newer(offset)),
-            Verdict::Void(_) => match acknowledged {
+            EntryVerdict::Accepted(_) => Next::Superseded,
+            EntryVerdict::Newer(_) => Next::Stop(Stop::Newer(offset)),
+            EntryVerdict::Void(_) => match acknowledged {
                 Some(to) if offset >= to => Next::Stop(Stop::NotThere(to)),
                 Some(to) => Next::Read { from: offset + 1, to },
                 None => Next::Wait,

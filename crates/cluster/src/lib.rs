@@ -2,7 +2,7 @@
 //!
 //! Several nodes append to one ordered log and read it, for example a Kafka topic with one partition. The log
 //! guarantees order and durability, but does not restrict who appends. Every node therefore judges each entry by the
-//! same rule ([`Fold`]): an entry is accepted if it exactly continues the accepted entries. Every node treats any other
+//! same rule ([`LogFold`]): an entry is accepted if it exactly continues the accepted entries. Every node treats any other
 //! entry as void. A claim, an ordinary entry of the log, changes the leader.
 //!
 //! [`Leader`] appends and reports which of its entries were accepted. [`Standby`] reads, and claims the leadership when
@@ -22,11 +22,12 @@ mod standby;
 mod tests;
 
 pub use entry::{
-    Beginning, Chain, Claim, ClusterId, Entry, EntryError, Incarnation, Kind, LEVEL, NodeId, Records, Times,
+    Chain, Claim, ClusterId, EntryError, EntryKind, Incarnation, LEVEL, LogEntry, LogStart, NodeId, Records,
+    Times,
 };
-pub use fold::{Fold, Position, StorePosition, Verdict, Void};
+pub use fold::{EntryVerdict, LogFold, Position, StorePosition, VoidReason};
 pub use leader::{Leader, Next, Stop};
-pub use standby::{Ahead, EndLost, Patience, Role, Standby};
+pub use standby::{ClockAhead, EndLost, NodeRole, Standby, StandbyTimeouts};
 
 /// An entry to append. The log's client reports the result with the tag.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,13 +4,13 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use crate::Append;
-use crate::entry::{Beginning, Chain, Claim, Kind, NodeId, Times};
-use crate::fold::{Drafted, Fold, Verdict};
+use crate::entry::{Chain, Claim, EntryKind, LogStart, NodeId, Times};
+use crate::fold::{DraftEntry, EntryVerdict, LogFold};
 use crate::leader::Leader;
 
 /// Timeouts and clock limits that decide when a standby claims the leadership.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Patience {
+pub struct StandbyTimeouts {
     /// Time without an accepted entry before it claims. Nodes have different values, so that they do not claim
     /// simultaneously.
     pub silence: Duration,
@@ -26,7 +26,7 @@ pub struct Patience {
     pub ahead_max: Duration,
 }
 
-impl Patience {
+impl StandbyTimeouts {
     const SILENCE: Duration = Duration::from_secs(2);
     const PER_RANK: Duration = Duration::from_millis(300);
     const TURN: Duration = Duration::from_millis(25);
@@ -48,7 +48,7 @@ impl Patience {
 
 /// The role of a node after it read an entry.
 #[derive(Debug)]
-pub enum Role {
+pub enum NodeRole {
     /// The node continues as a standby.
     Standby(Standby),
     /// The node's claim was accepted after everything before it was read. The node is now the leader.
@@ -60,7 +60,7 @@ pub enum Role {
 /// The outcome of an accepted claim after which this node does not lead: its clock is ahead of the log's clock, or it
 /// was withdrawn. The node leaves the leadership to other nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ahead {
+pub struct ClockAhead {
     /// The hand-over to any other node, which must be appended.
     pub hand_over: Append,
     /// How far this node's clock is ahead; zero if the node was withdrawn.
@@ -83,10 +83,10 @@ pub struct EndLost {
 /// deposes a working leader.
 #[derive(Debug)]
 pub struct Standby {
-    fold: Fold,
+    fold: LogFold,
     me: NodeId,
     claim: Claim,
-    patience: Patience,
+    patience: StandbyTimeouts,
     next_tag: u64,
     /// Start of the current silence, by this node's monotonic clock.
     quiet_since: Duration,
@@ -103,7 +103,7 @@ pub struct Standby {
     /// Time when this node found its clock ahead. `None` after another node has led since.
     ahead_at: Option<Duration>,
     /// The hand-over that this requires, until [`Standby::take_ahead`] takes it.
-    ahead: Option<Ahead>,
+    ahead: Option<ClockAhead>,
     /// Claims of this run that were appended but not yet read, oldest first.
     claims: Vec<Chain>,
 }
@@ -114,7 +114,13 @@ const CLAIMS_MAX: usize = 16;
 
 impl Standby {
     /// Creates a standby that has just started with its accepted entries and may not claim yet.
-    pub const fn new(fold: Fold, me: NodeId, claim: Claim, patience: Patience, now: Duration) -> Self {
+    pub const fn new(
+        fold: LogFold,
+        me: NodeId,
+        claim: Claim,
+        patience: StandbyTimeouts,
+        now: Duration,
+    ) -> Self {
         Self {
             fold,
             me,
@@ -134,7 +140,7 @@ impl Standby {
     }
 
     /// Creates a standby from a leader that was superseded or handed over. It has read the log without interruption.
-    pub fn after(leader: Leader, claim: Claim, patience: Patience, now: Duration) -> Self {
+    pub fn after(leader: Leader, claim: Claim, patience: StandbyTimeouts, now: Duration) -> Self {
         let me = leader.me();
         let (fold, next_tag) = leader.into_parts();
         let mut standby = Self::new(fold, me, claim, patience, now);
@@ -144,7 +150,7 @@ impl Standby {
     }
 
     /// The fold of all accepted entries.
-    pub const fn fold(&self) -> &Fold {
+    pub const fn fold(&self) -> &LogFold {
         &self.fold
     }
 
@@ -210,7 +216,8 @@ impl Standby {
 
     /// Claims without waiting for silence, at an operator's command.
     pub fn claim(&mut self, clock_ns: i64) -> Append {
-        let drafted = self.fold.draft(Kind::Claim, self.me, 0, Times::at(clock_ns), &self.claim.encode());
+        let drafted =
+            self.fold.draft(EntryKind::Claim, self.me, 0, Times::at(clock_ns), &self.claim.encode());
         self.followed = Some(self.fold.position().chain);
         if self.claims.len() == CLAIMS_MAX {
             self.claims.remove(0);
@@ -220,12 +227,12 @@ impl Standby {
     }
 
     /// Begins an empty log after records that its readers already have, at an operator's command.
-    pub fn begin_log(&mut self, beginning: &Beginning) -> Append {
+    pub fn begin_log(&mut self, beginning: &LogStart) -> Append {
         let drafted = self.fold.draft_beginning(self.me, beginning);
         self.append(drafted)
     }
 
-    fn append(&mut self, drafted: Drafted) -> Append {
+    fn append(&mut self, drafted: DraftEntry) -> Append {
         let tag = self.next_tag;
         self.next_tag += 1;
         Append { tag, bytes: drafted.bytes }
@@ -238,46 +245,46 @@ impl Standby {
         bytes: &[u8],
         appended_ns: Option<i64>,
         now: Duration,
-    ) -> (Role, Verdict<'_>) {
+    ) -> (NodeRole, EntryVerdict<'_>) {
         let verdict = self.fold.read(offset, bytes);
         match verdict {
-            Verdict::Void(_) => (Role::Standby(self), verdict),
-            Verdict::Newer(_) => (Role::Newer(self), verdict),
-            Verdict::Accepted(entry) => {
+            EntryVerdict::Void(_) => (NodeRole::Standby(self), verdict),
+            EntryVerdict::Newer(_) => (NodeRole::Newer(self), verdict),
+            EntryVerdict::Accepted(entry) => {
                 (self.quiet_since, self.unled_since) = (now, now);
                 if self.claims.contains(&entry.chain) {
                     let ahead_ns = appended_ns.map_or(0, |at| entry.times.last_ns.saturating_sub(at));
                     return (self.lead(ahead_ns, now), verdict);
                 }
-                if matches!(entry.kind, Kind::Batch | Kind::Store | Kind::Beat) {
+                if matches!(entry.kind, EntryKind::Batch | EntryKind::Store | EntryKind::Beat) {
                     self.ahead_at = None;
                 }
-                (Role::Standby(self), verdict)
+                (NodeRole::Standby(self), verdict)
             }
         }
     }
 
     /// Takes the hand-over that this node must append because its claim was accepted but it does not lead.
-    pub const fn take_ahead(&mut self) -> Option<Ahead> {
+    pub const fn take_ahead(&mut self) -> Option<ClockAhead> {
         self.ahead.take()
     }
 
     /// Handles the acceptance of this node's claim. A node whose clock is ahead hands over once. If no other node then
     /// leads, the log's clock is behind, and the node leads after its next claim.
-    fn lead(self, ahead_ns: i64, now: Duration) -> Role {
+    fn lead(self, ahead_ns: i64, now: Duration) -> NodeRole {
         let Self { fold, me, claim, patience, next_tag, ahead_at, is_withdrawn, .. } = self;
         let mut leader = Leader::new(fold, me, next_tag, now);
         let is_ahead = ahead_ns > as_ns(patience.ahead_max) && ahead_at.is_none();
         if !is_ahead && !is_withdrawn {
-            return Role::Leader(leader);
+            return NodeRole::Leader(leader);
         }
         let hand_over = leader.hand_over(NodeId::ANY, 0);
         let mut standby = Self::after(leader, claim, patience, now);
         let by = if is_ahead { Duration::from_nanos(ahead_ns.unsigned_abs()) } else { Duration::ZERO };
         standby.ahead_at = is_ahead.then_some(now);
         standby.is_withdrawn = is_withdrawn;
-        standby.ahead = Some(Ahead { hand_over, by });
-        Role::Standby(standby)
+        standby.ahead = Some(ClockAhead { hand_over, by });
+        NodeRole::Standby(standby)
     }
 }
 

@@ -8,8 +8,10 @@ use alloc::string::ToString;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use crate::entry::{Chain, Claim, ClusterId, Draft, EntryError, Incarnation, Kind, LEVEL, NodeId, Times};
-use crate::fold::{Fold, Position, Verdict, Void};
+use crate::entry::{
+    Chain, Claim, ClusterId, Draft, EntryError, EntryKind, Incarnation, LEVEL, NodeId, Times,
+};
+use crate::fold::{EntryVerdict, LogFold, Position, VoidReason};
 
 const CLUSTER: ClusterId = ClusterId(7);
 
@@ -21,17 +23,17 @@ fn claim() -> Claim {
 #[test]
 fn node_stops_before_a_claim_with_unknown_records() {
     let of_level = |level| -> &'static [u8] { Claim { level, ..claim() }.encode().leak() };
-    let mut fold = Fold::new(CLUSTER, Position::START);
+    let mut fold = LogFold::new(CLUSTER, Position::START);
     let (newest, newer) = (of_level(LEVEL), of_level(LEVEL + 1));
     let (bytes, _) = first(|draft| (draft.body, draft.epoch) = (newer, 2));
-    assert_eq!(fold.read(0, &bytes), Verdict::Void(Void::WrongEpoch));
+    assert_eq!(fold.read(0, &bytes), EntryVerdict::Void(VoidReason::WrongEpoch));
     let (bytes, chain) = first(|draft| draft.body = newest);
-    assert!(matches!(fold.read(1, &bytes), Verdict::Accepted(_)));
+    assert!(matches!(fold.read(1, &bytes), EntryVerdict::Accepted(_)));
     let before = fold.clone();
     let (bytes, _) = first(|draft| (draft.body, draft.epoch, draft.previous) = (newer, 2, chain));
     let error = EntryError::NewerRecords { level: LEVEL + 1 };
     for _ in 0..2 {
-        assert_eq!(fold.read(2, &bytes), Verdict::Newer(error));
+        assert_eq!(fold.read(2, &bytes), EntryVerdict::Newer(error));
         assert_eq!(fold, before, "it is not passed");
     }
 }
@@ -41,7 +43,7 @@ fn first(change: impl FnOnce(&mut Draft<'_>)) -> (Arc<[u8]>, Chain) {
     let body: Vec<u8> = claim().encode();
     let mut draft = Draft {
         cluster: CLUSTER,
-        kind: Kind::Claim,
+        kind: EntryKind::Claim,
         epoch: 1,
         node: NodeId(1),
         first_seq: 1,

@@ -1,6 +1,6 @@
 //! Delivery of callbacks: one lane per DFSP, so that a slow or unavailable DFSP delays no other.
 //!
-//! The journal's thread offers callbacks as soon as they are durable ([`Outlet`]). A lane sends them in order per
+//! The journal's thread offers callbacks as soon as they are durable ([`LaneDispatcher`]). A lane sends them in order per
 //! transfer, several at the same time. It repeats failed callbacks, and reports each as delivered or parked
 //! ([`Backlog`]). URL, headers and body are rendered again for each attempt ([`Renderer`]). Delivery is at least once.
 //!
@@ -20,12 +20,12 @@ mod metrics;
 mod renderer;
 mod status;
 
-pub use backlog::{Backlog, BacklogError, BacklogFuture, Page, Room};
+pub use backlog::{Backlog, BacklogError, BacklogFuture, LaneCapacity, Page};
 pub use callback::{HopTiming, OwedCallback, Position, Refusal, Repetition};
 pub use config::{ConfigError, CourierConfig};
-pub use courier::{Courier, Outlet};
+pub use courier::{Courier, LaneDispatcher};
 pub use lane::direct::TransportError;
-pub use lane::stepped::{Done, ParkedCallback, Sending, Settled, SteppedLane};
+pub use lane::stepped::{DeliveryAttempt, Done, OutboxReports, ParkedCallback, SteppedLane};
 pub use metrics::{Histogram, LaneMetrics};
 pub use renderer::Renderer;
 pub use status::{Failure, LaneStatus};

@@ -17,8 +17,8 @@ use std::time::Duration;
 use upesi_engine::{Clock, DurableRecord, SharedParticipants};
 use upesi_fspiop::headers::{Block, Forward, MessageSource, SpanId, TraceId};
 use upesi_fspiop::render::{
-    self as wire, Extensions, cause_text, write_bulk_request, write_bulk_state, write_conversion_state,
-    write_error, write_transfer_state,
+    self as wire, Extensions, cause_text, write_bulk_request, write_bulk_state, write_error,
+    write_fx_transfer_state, write_transfer_state,
 };
 use upesi_fspiop::uri::write_path;
 use upesi_fspiop::{Method, Resource, Version};
@@ -32,7 +32,7 @@ use upesi_types::TransferId;
 pub use self::effects::{CourierEffects, to_asker};
 pub use self::followed::FollowedCallbacks;
 pub use self::outbox::OutboxBacklog;
-pub use self::reports::{Report, Reports, Told};
+pub use self::reports::{Report, ReportedOutcomes, Reports};
 pub use self::share::Share;
 use crate::lanes::{HopTiming, Refusal, Renderer};
 use crate::render::{Message, Url};
@@ -152,7 +152,7 @@ fn body(callback: &Callback, record: &DurableRecord) -> Bytes {
             let extensions = Extensions { items: view.extensions.as_deref(), cause: cause.as_deref() };
             let write = match callback.subject.resource {
                 ResourceKind::Transfer => write_transfer_state,
-                ResourceKind::Conversion | ResourceKind::Bulk => write_conversion_state,
+                ResourceKind::FxTransfer | ResourceKind::Bulk => write_fx_transfer_state,
             };
             write(&mut body, view.completed_at, view.state.as_str(), fulfilment, extensions);
         }
@@ -218,7 +218,7 @@ fn item_outcome(outcome: &ItemOutcome) -> wire::BulkItemOutcome<'_> {
 pub const fn resource_of(kind: ResourceKind) -> Resource {
     match kind {
         ResourceKind::Transfer => Resource::Transfers,
-        ResourceKind::Conversion => Resource::FxTransfers,
+        ResourceKind::FxTransfer => Resource::FxTransfers,
         ResourceKind::Bulk => Resource::BulkTransfers,
     }
 }

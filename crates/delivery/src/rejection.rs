@@ -51,10 +51,10 @@ fn refusal(refusal: &Refusal) -> (ErrorCode, Detail) {
         Refusal::TransferUnknown => {
             (ErrorCode::TRANSFER_NOT_FOUND, "Provided Transfer ID was not found on the server.".into())
         }
-        Refusal::ConversionUnknown => {
+        Refusal::FxTransferUnknown => {
             (ErrorCode::TRANSFER_NOT_FOUND, "Provided commitRequest ID was not found on the server.".into())
         }
-        Refusal::ConversionMissing => (ErrorCode::TRANSFER_NOT_FOUND, "fxTransfer not found".into()),
+        Refusal::FxTransferMissing => (ErrorCode::TRANSFER_NOT_FOUND, "fxTransfer not found".into()),
         Refusal::NotParty => (ErrorCode::CLIENT, "".into()),
         Refusal::Expired => (ErrorCode::TRANSFER_EXPIRED, "".into()),
         // Every other validation failure has the same code, as is usual in schemes. Only the texts distinguish them.
@@ -105,7 +105,7 @@ fn validation(refusal: &Refusal) -> Detail {
         }
         Refusal::ErrorCodeUndefined => "API specification undefined errorCode".into(),
         // Rejections of FX transfers and bulk transfers. Others have their own codes.
-        other => match conversion(other) {
+        other => match fx_transfer(other) {
             "" => bulk(other).into(),
             text => text.into(),
         },
@@ -134,7 +134,7 @@ const fn bulk(refusal: &Refusal) -> &'static str {
 }
 
 /// The text for a rejected FX transfer, or for a transfer that is rejected because of its FX transfer.
-const fn conversion(refusal: &Refusal) -> &'static str {
+const fn fx_transfer(refusal: &Refusal) -> &'static str {
     use Refusal as R;
     match refusal {
         R::DestinationNotFxp => "FSPIOP-Destination header should match counterPartyFsp",
@@ -144,19 +144,19 @@ const fn conversion(refusal: &Refusal) -> &'static str {
         R::DeterminingTransferFinal => "The determining transfer is not RESERVED",
         R::InitiatorNotPayee => "initiatingFsp is not the payee of the determining transfer",
         R::DeterminingAmountDiffers => "sourceAmount is not the amount of the determining transfer",
-        R::ConversionInProgress => {
+        R::FxTransferInProgress => {
             "initiatingFsp has another FX Transfer in progress for the determining transfer"
         }
-        R::ConversionUnfulfilled => "Related FX Transfer is not fulfilled",
-        R::ConversionExpired => "its FX transfer has expired",
-        R::ConversionDeclined => "its FX transfer was refused or declined",
-        R::ConversionDiffers => "amount is not the targetAmount of the related FX Transfer",
+        R::FxTransferUnfulfilled => "Related FX Transfer is not fulfilled",
+        R::FxTransferExpired => "its FX transfer has expired",
+        R::FxTransferDeclined => "its FX transfer was refused or declined",
+        R::FxTransferDiffers => "amount is not the targetAmount of the related FX Transfer",
         R::SourceNotFxp => "fspiop-source does not match the FXP on the Fulfil callback response",
         R::DestinationNotInitiator => {
             "fspiop-destination does not match initiatingFsp on the Fulfil callback response"
         }
-        R::ConversionNotReserved => "Non-RESERVED fxTransfer state",
-        R::ConversionReceived => "conversionState RECEIVED is not a fulfilment",
+        R::FxTransferNotReserved => "Non-RESERVED fxTransfer state",
+        R::FxTransferReceived => "conversionState RECEIVED is not a fulfilment",
         // Rejections of transfers only.
         _ => "",
     }

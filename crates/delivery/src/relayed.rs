@@ -18,7 +18,7 @@ mod relay;
 mod transport;
 
 pub use failure::{ErrorInformation, Failure};
-pub use forwarded::{Forwarded, Timed};
+pub use forwarded::{Forwarded, ResponseCounters};
 pub use message::{Address, Author, Outgoing};
 pub use metrics::RelayMetrics;
 pub use relay::{Permit, Relay, RelayConfig};

@@ -9,11 +9,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 pub struct Shares<K> {
     places_max: usize,
     bytes_max: usize,
-    held: Mutex<HashMap<K, Held>>,
+    held: Mutex<HashMap<K, SenderUsage>>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Held {
+struct SenderUsage {
     places: usize,
     bytes: usize,
 }
@@ -64,7 +64,7 @@ impl<K: Eq + Hash> Shares<K> {
         }
     }
 
-    fn held(&self) -> MutexGuard<'_, HashMap<K, Held>> {
+    fn held(&self) -> MutexGuard<'_, HashMap<K, SenderUsage>> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

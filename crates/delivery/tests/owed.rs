@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 use common::{Dfsp, World, config, participant};
-use upesi_delivery::lanes::{Backlog as _, CallbackKey, OwedCallback, ParticipantId, Room};
+use upesi_delivery::lanes::{Backlog as _, CallbackKey, LaneCapacity, OwedCallback, ParticipantId};
 use upesi_delivery::owed::{CourierEffects, OutboxBacklog};
 use upesi_engine::{
     DurableRecord, Effects as _, Engine, EngineHandle, EngineMetrics, EngineOptions, NoEffects, Participants,
@@ -159,7 +159,7 @@ async fn lanes_read_owed_callbacks_within_their_capacity() {
         (Some(3), 9, 999, 4..4, None),
     ] {
         let what = format!("{after:?}, {items} of {bytes} bytes");
-        let page = owing.outbox.pending(owing.target, after.map(position), Room { items, bytes });
+        let page = owing.outbox.pending(owing.target, after.map(position), LaneCapacity { items, bytes });
         let page = page.await.unwrap();
         assert_eq!(keys(&page.items), owed[found], "{what}");
         assert_eq!(page.more_after, more_after.map(position), "{what}");
@@ -189,7 +189,7 @@ async fn reported_callbacks_are_no_longer_owed_or_are_parked() {
     // The delivered and the parked callback are not loaded.
     let loaded = owing.outbox.load(vec![first, second, third]).await.unwrap();
     assert_eq!(keys(&loaded), [third]);
-    let room = Room { items: 9, bytes: 999 };
+    let room = LaneCapacity { items: 9, bytes: 999 };
     assert_eq!(keys(&owing.outbox.pending(owing.target, None, room).await.unwrap().items), [third]);
     owing.engine.shutdown();
     // The report is lost, and repeated after the next start.
@@ -203,7 +203,7 @@ async fn engine_that_does_not_run_yet_is_queried_again() {
     let outbox = OutboxBacklog::default();
     let key = CallbackKey { target: ParticipantId::HUB, seq: 1, index: 0 };
     let reason = "the backlog cannot be read: the engine is not running yet";
-    let page = outbox.pending(key.target, None, Room { items: 1, bytes: 1 }).await;
+    let page = outbox.pending(key.target, None, LaneCapacity { items: 1, bytes: 1 }).await;
     assert_eq!(page.unwrap_err().to_string(), reason);
     assert_eq!(outbox.keys(key.target, None, 1).await.unwrap_err().to_string(), reason);
     assert_eq!(outbox.load(vec![key]).await.unwrap_err().to_string(), reason);

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 use upesi_delivery::lanes::{
-    CallbackKey, CourierConfig, Done, OwedCallback, Page, ParkedCallback, ParticipantId, Position, Refusal,
-    Repetition, Sending, SteppedLane,
+    CallbackKey, CourierConfig, DeliveryAttempt, Done, OwedCallback, Page, ParkedCallback, ParticipantId,
+    Position, Refusal, Repetition, SteppedLane,
 };
 use upesi_engine::{DurableRecord, Payload};
 use upesi_http::BreakerState;
@@ -48,7 +48,7 @@ struct World {
     outbox: BTreeMap<u64, Instant>,
     parked: BTreeMap<u64, (String, u32)>,
     attempts: BTreeMap<u64, u32>,
-    in_flight: BTreeMap<(Instant, u64), Sending>,
+    in_flight: BTreeMap<(Instant, u64), DeliveryAttempt>,
     delivered: BTreeSet<u64>,
     /// The longest time until a delivery.
     slowest: Duration,

@@ -39,10 +39,10 @@ const FORWARDED_MAX: usize = 131_072;
 /// Account lookup: `participants/…`, `parties/…` and `services/…`. Cheap to clone.
 #[derive(Clone)]
 pub struct Directory {
-    shared: Arc<Shared>,
+    shared: Arc<DirectoryState>,
 }
 
-struct Shared {
+struct DirectoryState {
     config: DirectoryConfig,
     relay: Relay,
     oracles: Arc<dyn OracleSource>,
@@ -70,7 +70,7 @@ impl Directory {
         // An answer after the deadline, or a repeated one, is still forwarded for the same time again.
         let timed = relay.timed(RequestKind::Lookup);
         let forwarded = Forwarded::new(FORWARDED_MAX, 2 * config.lookup_deadline, Some(timed));
-        let shared = Shared { config, relay, oracles, metrics, pending, forwarded, on_miss };
+        let shared = DirectoryState { config, relay, oracles, metrics, pending, forwarded, on_miss };
         Ok(Self { shared: Arc::new(shared) })
     }
 
@@ -79,7 +79,7 @@ impl Directory {
     pub fn expiry(&self) -> impl Future<Output = ()> + Send + 'static {
         let shared = Arc::downgrade(&self.shared);
         let room = Arc::new(Semaphore::new(self.shared.config.expiries_in_flight_max));
-        async move { while Shared::expire_once(&shared, &room).await.is_some() {} }
+        async move { while DirectoryState::expire_once(&shared, &room).await.is_some() {} }
     }
 
     /// Drops the cached answers of oracles (`DELETE /endpointcache`); endpoints are never cached.
@@ -96,7 +96,7 @@ impl Directory {
 /// The answer to a request.
 type Outcome = Result<Accepted, SyncError>;
 /// The answer, once an oracle has answered.
-type Later = Pin<Box<dyn Future<Output = Outcome> + Send>>;
+type PendingOutcome = Pin<Box<dyn Future<Output = Outcome> + Send>>;
 
 /// A request about one party.
 pub(crate) type PartyRequest = Request<PathParty>;
@@ -111,10 +111,10 @@ impl Handler for Directory {
     }
 }
 
-impl Shared {
+impl DirectoryState {
     /// Work that needs no oracle is complete when this returns. Other work is boxed, so that it does not enlarge the
     /// connection's future.
-    fn handle(self: Arc<Self>, mut request: Request) -> Either<Ready<Outcome>, Later> {
+    fn handle(self: Arc<Self>, mut request: Request) -> Either<Ready<Outcome>, PendingOutcome> {
         // Only answers to lookups are forwarded with their body; nothing else needs it from here on.
         let body = std::mem::take(&mut request.body);
         let message = std::mem::take(&mut request.message);

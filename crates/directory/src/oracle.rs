@@ -12,7 +12,7 @@ pub use external::ExternalOracle;
 use upesi_delivery::relayed::ErrorInformation;
 use upesi_fspiop::{PartyIdType, PartyPath};
 use upesi_http::Bytes;
-use upesi_parties::party::{Entry, Owner};
+use upesi_parties::party::{DirectoryEntry, Owner};
 use upesi_types::{Currency, ErrorCode, FspId};
 
 pub use self::builtin::BuiltInOracle;
@@ -20,7 +20,7 @@ pub use self::registered::RegisteredOracles;
 
 /// A query or change about one party.
 #[derive(Clone, Copy, Debug)]
-pub struct Inquiry<'a> {
+pub struct OracleRequest<'a> {
     pub party: PartyPath<'a>,
     /// The currency; `None` for any.
     pub currency: Option<Currency>,
@@ -36,7 +36,7 @@ pub struct BatchInquiry<'a> {
     pub request_id: &'a str,
     /// The currency; `None` for any.
     pub currency: Option<Currency>,
-    pub entries: &'a [Entry],
+    pub entries: &'a [DirectoryEntry],
     /// The DFSP that sent the request.
     pub requester: FspId,
     /// The header block of its request.
@@ -178,16 +178,16 @@ pub trait Oracle: Send + Sync + 'static {
 
     /// The owners of a party: one entry for each sub id and currency that matches; the oracle may return further sub
     /// ids. Without a currency the oldest registration comes first, if the oracle knows the order. Empty: no owner.
-    fn find<'a>(&'a self, inquiry: &'a Inquiry<'a>) -> OracleFuture<'a, Vec<Owner>>;
+    fn find<'a>(&'a self, inquiry: &'a OracleRequest<'a>) -> OracleFuture<'a, Vec<Owner>>;
 
     /// Registers `owner` as the DFSP that serves a party.
-    fn register<'a>(&'a self, inquiry: &'a Inquiry<'a>, owner: FspId) -> OracleFuture<'a, ()>;
+    fn register<'a>(&'a self, inquiry: &'a OracleRequest<'a>, owner: FspId) -> OracleFuture<'a, ()>;
 
     /// Changes the DFSP that serves a party, or the currency.
-    fn change<'a>(&'a self, inquiry: &'a Inquiry<'a>, owner: FspId) -> OracleFuture<'a, ()>;
+    fn change<'a>(&'a self, inquiry: &'a OracleRequest<'a>, owner: FspId) -> OracleFuture<'a, ()>;
 
     /// Removes a party.
-    fn remove<'a>(&'a self, inquiry: &'a Inquiry<'a>) -> OracleFuture<'a, ()>;
+    fn remove<'a>(&'a self, inquiry: &'a OracleRequest<'a>) -> OracleFuture<'a, ()>;
 
     /// Registers many parties.
     fn register_batch<'a>(&'a self, batch: &'a BatchInquiry<'a>) -> OracleFuture<'a, BatchOutcome>;

@@ -13,11 +13,11 @@ use upesi_ledger::ParticipantId;
 use upesi_types::{ErrorCode, FspId};
 
 use self::discovery::DISCOVERIES_MAX;
-use self::discovery::{Discovery, Verdict};
-pub(crate) use self::discovery::{PROXIES_ASKED_MAX, Reception};
+pub(crate) use self::discovery::{AnswerHandling, PROXIES_ASKED_MAX};
+use self::discovery::{Discovery, DiscoveryStep};
 use crate::DirectoryConfig;
 use crate::directory::PartyRequest;
-use crate::timed::{Place, Timed};
+use crate::timed::{DeadlineTable, TimedSlot};
 
 /// The accepted `GET /parties` that are not answered yet, limited in number and memory. Each leaves exactly once:
 /// answered, failed, or expired.
@@ -41,10 +41,10 @@ pub(crate) struct PendingLookups {
 
 #[derive(Debug, Default)]
 struct State {
-    lookups: Timed<Lookup>,
+    lookups: DeadlineTable<Lookup>,
     bytes: usize,
     /// The searches for a proxy; at most one for each sender and party.
-    discoveries: Timed<Discovery>,
+    discoveries: DeadlineTable<Discovery>,
 }
 
 #[derive(Debug)]
@@ -77,7 +77,7 @@ impl PendingLookups {
     /// Begins to wait for the answer to a request. `sender` is the number of the participant that is liable for it.
     ///
     /// Errors: 503 with 2005 if the capacity is used up, in total or for this sender; nothing was accepted.
-    pub(crate) fn begin(&self, request: &Arc<PartyRequest>, sender: u32) -> Result<Place, SyncError> {
+    pub(crate) fn begin(&self, request: &Arc<PartyRequest>, sender: u32) -> Result<TimedSlot, SyncError> {
         let (bytes, party) = (bytes(request), request.ids.as_path());
         let lookup = Lookup {
             kind: party.kind,
@@ -111,7 +111,7 @@ impl PendingLookups {
     }
 
     /// Ends a lookup; `false` if it had already ended.
-    pub(crate) fn end(&self, place: Place) -> bool {
+    pub(crate) fn end(&self, place: TimedSlot) -> bool {
         let mut state = self.state();
         let ended = state.lookups.take(place);
         self.account(&mut state, ended.as_ref());
@@ -151,7 +151,7 @@ impl PendingLookups {
         party: &PartyPath<'_>,
         answering: Option<ParticipantId>,
         is_error: bool,
-    ) -> Reception {
+    ) -> AnswerHandling {
         let (id, sub_id) = (party.id_text(), party.sub_id_text());
         let hash = self.hash(requester, party.kind, &id, sub_id.as_deref());
         let mut state = self.state();
@@ -159,14 +159,15 @@ impl PendingLookups {
             |discovery: &Discovery| discovery.is_about(requester, party.kind, &id, sub_id.as_deref());
         let is_meant = |lookup: &Lookup| lookup.is_about(requester, party.kind, &id, sub_id.as_deref());
         let discovery = state.discoveries.newest_about(hash, is_discovered);
-        match discovery.map_or(Verdict::Ends, |discovery| discovery.hear(answering, is_error)) {
-            Verdict::Ends => {}
-            Verdict::KeptBack => return Reception::KeptBack,
-            Verdict::AsksNext(next) => {
+        match discovery.map_or(DiscoveryStep::Ends, |discovery| discovery.hear(answering, is_error)) {
+            DiscoveryStep::Ends => {}
+            DiscoveryStep::KeptBack => return AnswerHandling::KeptBack,
+            DiscoveryStep::AsksNext(next) => {
                 let waiting = state.lookups.about(hash, is_meant).next();
                 let waiting = waiting.map(|(_, lookup)| lookup.request.clone());
                 // If all lookups have expired, their sender already has its error.
-                return waiting.map_or(Reception::KeptBack, |request| Reception::AsksNext(next, request));
+                return waiting
+                    .map_or(AnswerHandling::KeptBack, |request| AnswerHandling::AsksNext(next, request));
             }
         }
         let mut count = 0;
@@ -174,7 +175,7 @@ impl PendingLookups {
             self.account(&mut state, Some(&ended));
             count += 1;
         }
-        Reception::Passes(count)
+        AnswerHandling::Passes(count)
     }
 
     /// Ends a lookup whose deadline has passed and returns its request.

@@ -19,7 +19,9 @@ use upesi_ledger::{
 };
 use upesi_types::{Amount, Currency, FspId, Timestamp};
 
-use crate::oracle::{BatchInquiry, BatchOutcome, Inquiry, Oracle, OracleFailure, OracleFuture, OracleSource};
+use crate::oracle::{
+    BatchInquiry, BatchOutcome, Oracle, OracleFailure, OracleFuture, OracleRequest, OracleSource,
+};
 use crate::{Directory, DirectoryConfig, DirectoryMetrics};
 use upesi_parties::party::Owner;
 
@@ -33,7 +35,7 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// Behaviour of a DFSP.
 #[derive(Clone, Debug)]
-pub(crate) enum Manner {
+pub(crate) enum DfspBehaviour {
     Answers(u16, &'static str),
     Fails(TransportError),
     Hangs,
@@ -43,7 +45,7 @@ pub(crate) enum Manner {
 #[derive(Default)]
 pub(crate) struct RecordingTransport {
     sent: Mutex<Vec<(ParticipantId, OutgoingRequest)>>,
-    manners: Mutex<BTreeMap<ParticipantId, Manner>>,
+    manners: Mutex<BTreeMap<ParticipantId, DfspBehaviour>>,
 }
 
 impl Transport for RecordingTransport {
@@ -51,14 +53,14 @@ impl Transport for RecordingTransport {
         lock(&self.sent).push((receiver, request));
         let manner = lock(&self.manners).get(&receiver).cloned();
         Box::pin(async move {
-            match manner.unwrap_or(Manner::Answers(202, "")) {
-                Manner::Answers(status, body) => Ok(Answer {
+            match manner.unwrap_or(DfspBehaviour::Answers(202, "")) {
+                DfspBehaviour::Answers(status, body) => Ok(Answer {
                     status: StatusCode::from_u16(status).unwrap(),
                     headers: HeaderMap::new(),
                     body: Bytes::from_static(body.as_bytes()),
                 }),
-                Manner::Fails(error) => Err(error),
-                Manner::Hangs => std::future::pending().await,
+                DfspBehaviour::Fails(error) => Err(error),
+                DfspBehaviour::Hangs => std::future::pending().await,
             }
         })
     }
@@ -97,7 +99,7 @@ impl ScriptedOracle {
     async fn answer(
         &self,
         operation: &str,
-        inquiry: &Inquiry<'_>,
+        inquiry: &OracleRequest<'_>,
         owner: Option<FspId>,
     ) -> Result<Script, OracleFailure> {
         let mut line = format!("{operation} {} {}", inquiry.party.kind, inquiry.party.id_text());
@@ -132,7 +134,7 @@ impl Oracle for ScriptedOracle {
         self.is_kept_by_hub
     }
 
-    fn find<'a>(&'a self, inquiry: &'a Inquiry<'a>) -> OracleFuture<'a, Vec<Owner>> {
+    fn find<'a>(&'a self, inquiry: &'a OracleRequest<'a>) -> OracleFuture<'a, Vec<Owner>> {
         Box::pin(async move {
             let owner = |name, currency: Option<&str>, sub_id: Option<&str>| Owner {
                 fsp: fsp(name),
@@ -151,15 +153,15 @@ impl Oracle for ScriptedOracle {
         })
     }
 
-    fn register<'a>(&'a self, inquiry: &'a Inquiry<'a>, owner: FspId) -> OracleFuture<'a, ()> {
+    fn register<'a>(&'a self, inquiry: &'a OracleRequest<'a>, owner: FspId) -> OracleFuture<'a, ()> {
         Box::pin(async move { self.answer("register", inquiry, Some(owner)).await.map(drop) })
     }
 
-    fn change<'a>(&'a self, inquiry: &'a Inquiry<'a>, owner: FspId) -> OracleFuture<'a, ()> {
+    fn change<'a>(&'a self, inquiry: &'a OracleRequest<'a>, owner: FspId) -> OracleFuture<'a, ()> {
         Box::pin(async move { self.answer("change", inquiry, Some(owner)).await.map(drop) })
     }
 
-    fn remove<'a>(&'a self, inquiry: &'a Inquiry<'a>) -> OracleFuture<'a, ()> {
+    fn remove<'a>(&'a self, inquiry: &'a OracleRequest<'a>) -> OracleFuture<'a, ()> {
         Box::pin(async move { self.answer("remove", inquiry, None).await.map(drop) })
     }
 
@@ -295,7 +297,7 @@ impl World {
         self.participants.set(Arc::new(Participants::new(all, &accounts)));
     }
 
-    pub(crate) fn set_manner(&self, name: &str, manner: Manner) {
+    pub(crate) fn set_manner(&self, name: &str, manner: DfspBehaviour) {
         let id = self.participants.get().named(&fsp(name)).unwrap().id;
         lock(&self.transport.manners).insert(id, manner);
     }

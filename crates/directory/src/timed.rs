@@ -13,7 +13,7 @@ const NONE: u32 = u32::MAX;
 /// The keys are not stored separately: callers provide the hash of a key and a function that compares an entry with the
 /// key.
 #[derive(Debug)]
-pub(crate) struct Timed<T> {
+pub(crate) struct DeadlineTable<T> {
     slots: Vec<Slot<T>>,
     vacant: Vec<u32>,
     /// For each key, the slot of its latest entry.
@@ -24,7 +24,7 @@ pub(crate) struct Timed<T> {
 
 #[derive(Debug)]
 struct Slot<T> {
-    kept: Option<Kept<T>>,
+    kept: Option<TimedEntry<T>>,
     /// Distinguishes the entry from earlier ones in this slot.
     generation: u32,
     older: u32,
@@ -35,7 +35,7 @@ struct Slot<T> {
 }
 
 #[derive(Debug)]
-struct Kept<T> {
+struct TimedEntry<T> {
     thing: T,
     hash: u64,
     due: Instant,
@@ -43,18 +43,18 @@ struct Kept<T> {
 
 /// Handle of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct TimedSlot {
     slot: u32,
     generation: u32,
 }
 
-impl<T> Default for Timed<T> {
+impl<T> Default for DeadlineTable<T> {
     fn default() -> Self {
         Self { slots: Vec::new(), vacant: Vec::new(), heads: HashTable::new(), oldest: NONE, newest: NONE }
     }
 }
 
-impl<T> Timed<T> {
+impl<T> DeadlineTable<T> {
     /// Number of entries.
     pub(crate) fn len(&self) -> usize {
         self.slots.len() - self.vacant.len()
@@ -64,12 +64,18 @@ impl<T> Timed<T> {
     ///
     /// # Panics
     /// With 2^32 - 1 entries or more.
-    pub(crate) fn keep(&mut self, hash: u64, due: Instant, thing: T, same: impl Fn(&T, &T) -> bool) -> Place {
+    pub(crate) fn keep(
+        &mut self,
+        hash: u64,
+        due: Instant,
+        thing: T,
+        same: impl Fn(&T, &T) -> bool,
+    ) -> TimedSlot {
         let head = self.head(hash, |other| same(other, &thing));
         let slot = self.vacate();
         let generation = self.slots[slot as usize].generation;
         self.slots[slot as usize] = Slot {
-            kept: Some(Kept { thing, hash, due }),
+            kept: Some(TimedEntry { thing, hash, due }),
             generation,
             older: self.newest,
             newer: NONE,
@@ -91,11 +97,11 @@ impl<T> Timed<T> {
                 self.heads.insert_unique(hash, slot, |slot| slots[*slot as usize].hash());
             }
         }
-        Place { slot, generation }
+        TimedSlot { slot, generation }
     }
 
     /// Removes an entry, if it is still there.
-    pub(crate) fn take(&mut self, place: Place) -> Option<T> {
+    pub(crate) fn take(&mut self, place: TimedSlot) -> Option<T> {
         let slot = self.slots.get(place.slot as usize)?;
         if slot.generation != place.generation || slot.kept.is_none() {
             return None;
@@ -259,7 +265,7 @@ mod tests {
         fn timed_map_behaves_like_a_list(steps in prop::collection::vec(step(), 1..200)) {
             let start = Instant::now();
             let mut now = start;
-            let mut timed = Timed::default();
+            let mut timed = DeadlineTable::default();
             let mut list = Vec::<(u8, u32, Instant)>::new();
             let mut places = Vec::new();
             let mut serial = 0;
@@ -309,7 +315,7 @@ mod tests {
 
     #[test]
     fn reused_slot_is_not_reached_by_an_old_place() {
-        let (mut timed, now) = (Timed::default(), Instant::now());
+        let (mut timed, now) = (DeadlineTable::default(), Instant::now());
         let first = timed.keep(1, now, "first", |a, b| a == b);
         assert_eq!(timed.take(first), Some("first"));
         let second = timed.keep(1, now, "second", |a, b| a == b);

@@ -23,7 +23,7 @@ use crate::options::EngineOptions;
 use crate::progress::ArchiveProgress;
 use crate::queue::{Queue, Submission};
 use crate::recovery::StandbyEngine;
-use crate::shared::{Serving, SharedState, has_no_dfsp};
+use crate::shared::{Availability, SharedState, has_no_dfsp};
 
 /// Interval between comparisons of the clocks while no queries arrive.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -51,7 +51,7 @@ impl AnsweringStandby {
             queue: Queue::new(options.queue_commands_max),
             durable: Arc::new(DurableSeq::new(ledger.last_seq())),
             archive: ArchiveProgress::new(options.fold_every_records, standby.archived_to()),
-            serving: Mutex::new(Serving::Following),
+            serving: Mutex::new(Availability::Following),
             stopped: watch::Sender::new(None),
             is_durable: options.durability == Durability::Synced,
             clock: Arc::new(clock),
@@ -119,7 +119,7 @@ fn answer_all(shared: &SharedState, standby: &Mutex<StandbyEngine>) {
     while shared.queue.take_all(&mut submissions, PATIENCE) {
         let standby = lock(standby);
         let before = mem::replace(&mut clock, shared.clock.compare(standby.ledger().last_time()));
-        clock.tell_change_from(before);
+        clock.report_change_from(before);
         submissions.drain(..).for_each(|submission| answer(submission, standby.ledger()));
     }
 }

@@ -14,7 +14,7 @@ use upesi_tables::TablesError;
 use upesi_tables::archive::{Archive, ArchiveEntry, Division};
 
 use crate::error::StartError;
-use crate::fold::Fold;
+use crate::fold::LedgerFold;
 use crate::metrics::EngineMetrics;
 use crate::progress::ArchiveProgress;
 
@@ -28,7 +28,7 @@ pub(crate) struct Archivist {
     pub(crate) log: Arc<dyn Log>,
     snapshots: SnapshotStore,
     pub(crate) archive: Arc<dyn Archive>,
-    pub(crate) fold: Fold,
+    pub(crate) fold: LedgerFold,
     pub(crate) snapshot_seq: u64,
     pub(crate) snapshot_every_records: u64,
     pub(crate) keep_segments: bool,
@@ -52,7 +52,7 @@ impl Archivist {
     ) -> Self {
         let snapshot_seq = ledger.last_seq();
         Self {
-            fold: Fold::once(&log, ledger.without_order_of_deadlines(), archive.watermark()),
+            fold: LedgerFold::once(&log, ledger.without_order_of_deadlines(), archive.watermark()),
             log,
             snapshots,
             archive,
@@ -124,7 +124,7 @@ impl Archivist {
     fn snapshot_distance(&self) -> u64 {
         let ledger = &self.fold.ledger;
         let entries = ledger.reserved_len()
-            + ledger.live_conversions_len()
+            + ledger.live_fx_transfers_len()
             + ledger.live_bulks_len()
             + ledger.outbox().len();
         self.snapshot_every_records.max(entries as u64)
@@ -149,7 +149,7 @@ impl Archivist {
             .next_seen(goal, |events| self.ends_division = matches!(events, [.., Event::ArchiveDivided]))?
         {
             let ledger = &self.fold.ledger;
-            let others = ledger.finished_conversions_len() + ledger.finished_bulks_len();
+            let others = ledger.finished_fx_transfers_len() + ledger.finished_bulks_len();
             if self.ends_division || ledger.finished_len() + others >= ENTRIES_PER_APPLY_MAX {
                 self.archive_finished()?;
             }
@@ -165,10 +165,10 @@ impl Archivist {
             transfer.encode(&mut Encoder(&mut value));
             (transfer.id, value)
         }));
-        self.entries.extend(self.fold.ledger.take_finished_conversions(seq).map(|(_, conversion)| {
+        self.entries.extend(self.fold.ledger.take_finished_fx_transfers(seq).map(|(_, fx_transfer)| {
             let mut value = Vec::with_capacity(256);
-            conversion.encode(&mut Encoder(&mut value));
-            (conversion.id.archive_key(), value)
+            fx_transfer.encode(&mut Encoder(&mut value));
+            (fx_transfer.id.archive_key(), value)
         }));
         self.entries.extend(self.fold.ledger.take_finished_bulks(seq).map(|(_, bulk)| {
             let mut value = Vec::with_capacity(64 * bulk.items.len() + 256);

@@ -6,7 +6,7 @@ use upesi_journal::{JournalError, Log};
 use upesi_ledger::{Callback, CallbackKey, Event};
 use upesi_types::BulkId;
 
-use crate::follow::{Follow, FollowError, Followed, follow};
+use crate::follow::{DecodedRecord, Follow, FollowError, follow};
 use crate::record::{DurableRecord, Payload};
 
 /// An undelivered callback with all data needed to send it.
@@ -86,7 +86,7 @@ impl RecordReader {
         })
     }
 
-    fn with_record<T>(&self, seq: u64, take: impl FnOnce(Followed<'_>) -> T) -> Result<T, FollowError> {
+    fn with_record<T>(&self, seq: u64, take: impl FnOnce(DecodedRecord<'_>) -> T) -> Result<T, FollowError> {
         let mut records = self.records.lock().unwrap_or_else(PoisonError::into_inner);
         let records = records.get_or_insert_with(|| follow(&self.log, seq));
         records.read(seq).map(take)

@@ -72,7 +72,7 @@ impl ClockState {
     }
 
     /// Logs the state if it changed between good and faulty.
-    pub(crate) fn tell_change_from(self, before: Self) {
+    pub(crate) fn report_change_from(self, before: Self) {
         let changed = |find: fn(Self) -> i64| (find(before) == 0) != (find(self) == 0);
         if changed(|state| state.jump_ms) || changed(|state| state.ahead_ms) {
             match self.fault() {

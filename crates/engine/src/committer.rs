@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use upesi_journal::{Appended, Appender, JournalError};
+use upesi_journal::{AppendedBatch, Appender, JournalError};
 
-use crate::held::Held;
+use crate::held::HeldRecord;
 use crate::metrics::EngineMetrics;
 use crate::pending_batch::{CommandKind, PendingBatch, Waiter};
-use crate::queue::Verdict;
-use crate::record::{Answered, Effects};
+use crate::queue::CommandOutcome;
+use crate::record::{AnswerListener, Effects};
 use crate::reply_batcher::ReplyBatcher;
 use crate::shared::SharedState;
 
@@ -21,7 +21,7 @@ pub(crate) struct Committer {
     log: Box<dyn Appender>,
     effects: Box<dyn Effects>,
     /// Releases callbacks that wait for replies, if the effects use this.
-    answers: Option<Arc<dyn Answered>>,
+    answers: Option<Arc<dyn AnswerListener>>,
     /// The batchers that received a reply in this batch.
     batchers: Vec<Arc<ReplyBatcher>>,
 }
@@ -95,9 +95,9 @@ impl Committer {
                 Waiter::Question(completion) => completion(Ok(())),
                 Waiter::Caller { answer, batcher, reply, kind, arrived, held } => {
                     self.observe(kind, now.saturating_duration_since(arrived).as_secs_f64());
-                    let answered = Ok(Verdict::Decided(reply));
-                    let held =
-                        held.and_then(|record| Some(Held::new(record, Arc::clone(self.answers.as_ref()?))));
+                    let answered = Ok(CommandOutcome::Decided(reply));
+                    let held = held
+                        .and_then(|record| Some(HeldRecord::new(record, Arc::clone(self.answers.as_ref()?))));
                     let Some(batcher) = batcher else {
                         // A client that disconnected learns the outcome by callback.
                         let _ = answer.send(answered);
@@ -114,7 +114,7 @@ impl Committer {
         }
     }
 
-    fn observe_batch(&self, pending: &PendingBatch, appended: &Appended) {
+    fn observe_batch(&self, pending: &PendingBatch, appended: &AppendedBatch) {
         let metrics = &self.metrics;
         metrics.journal_bytes.inc_by(appended.bytes);
         if metrics.records_metrics {

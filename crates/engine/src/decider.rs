@@ -13,12 +13,12 @@ use std::time::{Duration, Instant};
 
 use upesi_journal::JournalError;
 use upesi_ledger::{
-    Actor, Archived, Callback, Command, Decision, Event, Facts, Ledger, Limits, ParticipantId, Reply,
+    Actor, Archived, Callback, Command, Decision, DecisionInput, Event, Ledger, Limits, ParticipantId, Reply,
 };
 use upesi_types::Timestamp;
 
 use observe::IgnoredResults;
-use time::Moment;
+use time::DecisionTime;
 pub(crate) use time::Ticks;
 
 use crate::clock::{Clock as _, ClockState};
@@ -30,7 +30,7 @@ use crate::options::EngineOptions;
 use crate::participants::Participants;
 use crate::pending_batch::{CommandKind, PendingBatch, Waiter};
 use crate::progress::Eviction;
-use crate::queue::{Submission, Verdict};
+use crate::queue::{CommandOutcome, Submission};
 use crate::record::{DurableRecord, Payload};
 use crate::shared::SharedState;
 
@@ -229,7 +229,7 @@ impl<H: CommitThread> Decider<H> {
                 if reply == Reply::NeedsArchive {
                     let kept = payload.unwrap_or_default();
                     let id = self.ledger.archive_id_of(&command);
-                    let _ = answer.send(Ok(Verdict::LookUp(Box::new(command), kept, id)));
+                    let _ = answer.send(Ok(CommandOutcome::LookUp(Box::new(command), kept, id)));
                 } else {
                     self.open.waiters.push(Waiter::Caller { answer, batcher, reply, kind, arrived, held });
                 }
@@ -246,10 +246,13 @@ impl<H: CommitThread> Decider<H> {
     /// Decides a command, records the decision in the batch and applies it to the state. Returns the payload if there
     /// was nothing to record.
     fn decide(&mut self, command: &Command, archived: &Archived, payload: Payload) -> Option<Payload> {
-        let Moment { record: stamp, present } = self.moment();
+        let DecisionTime { record: stamp, present } = self.moment();
         let now = present.at;
         self.decision.clear();
-        let facts = Facts { clock_jump_ms: self.jump_to_accept(command), ..Facts::new(present, archived) };
+        let facts = DecisionInput {
+            clock_jump_ms: self.jump_to_accept(command),
+            ..DecisionInput::new(present, archived)
+        };
         self.ledger.decide(command, &facts, &mut self.decision);
         self.metrics.commands.inc();
         self.commit_thread.decided(&mut self.decision);
@@ -277,9 +280,9 @@ impl<H: CommitThread> Decider<H> {
             match event {
                 Event::ParticipantCreated { .. } => self.shared.is_new.store(false, Ordering::Relaxed),
                 Event::TransferPrepared(_)
-                | Event::ConversionPrepared(_)
-                | Event::ConversionCommitted { .. }
-                | Event::ConversionAborted { .. } => self.open.positions += 1,
+                | Event::FxTransferPrepared(_)
+                | Event::FxTransferCommitted { .. }
+                | Event::FxTransferAborted { .. } => self.open.positions += 1,
                 Event::TransferCommitted { id, .. } | Event::TransferAborted { id, .. } => {
                     self.open.positions += 1;
                     // A tick may end many transfers at once. No client waits for a tick or for a step of a bulk

@@ -28,8 +28,8 @@ use crate::participants::Participants;
 use crate::progress::ArchiveProgress;
 use crate::queue::Queue;
 use crate::record::Effects;
-use crate::recovery::{Recovered, StandbyEngine, recover};
-use crate::shared::{Serving, SharedState, has_no_dfsp};
+use crate::recovery::{RecoveredEngine, StandbyEngine, recover};
+use crate::shared::{Availability, SharedState, has_no_dfsp};
 
 /// The `nice` value of the archivist's thread.
 const ARCHIVIST_NICENESS: i32 = 10;
@@ -71,7 +71,7 @@ impl Engine {
     }
 
     fn start_recovered(
-        recovered: Recovered,
+        recovered: RecoveredEngine,
         options: EngineOptions,
         metrics: EngineMetrics,
         effects: Box<dyn Effects>,
@@ -81,7 +81,7 @@ impl Engine {
         let (jobs_done, done) = mpsc::channel();
         let channels = CommitChannels { jobs, done };
         let ticks = Ticks::At(Instant::now() + options.tick_interval);
-        let Assembled { shared, handle, decider, archivist, archive, directory } =
+        let AssembledEngine { shared, handle, decider, archivist, archive, directory } =
             assemble(recovered, options, metrics, effects, channels, ticks);
         let decider = spawn("upesi-engine", &shared, move |_| decider.run())?;
         let journal = spawn("upesi-journal", &shared, move |shared| {
@@ -136,7 +136,7 @@ fn expect_own_name(ledger: &Ledger) -> Result<(), StartError> {
 }
 
 /// A recovered engine that is not running yet.
-pub(crate) struct Assembled<H> {
+pub(crate) struct AssembledEngine<H> {
     pub(crate) shared: Arc<SharedState>,
     pub(crate) handle: EngineHandle,
     pub(crate) decider: Decider<H>,
@@ -147,14 +147,14 @@ pub(crate) struct Assembled<H> {
 
 /// Assembles the parts of the engine.
 pub(crate) fn assemble<H: CommitThread>(
-    recovered: Recovered,
+    recovered: RecoveredEngine,
     options: EngineOptions,
     metrics: EngineMetrics,
     mut effects: Box<dyn Effects>,
     commit_thread: H,
     ticks: Ticks,
-) -> Assembled<H> {
-    let Recovered { directory, log, ledger, appender, archive, mut archivist } = recovered;
+) -> AssembledEngine<H> {
+    let RecoveredEngine { directory, log, ledger, appender, archive, mut archivist } = recovered;
     archivist.metrics = metrics.clone();
     metrics.snapshot_seq.set(archivist.snapshot_seq as i64);
     let clock = GuardedClock::new(Arc::clone(&options.clock), options.clock_jump_max);
@@ -162,7 +162,7 @@ pub(crate) fn assemble<H: CommitThread>(
         queue: Queue::new(options.queue_commands_max),
         durable: Arc::new(DurableSeq::new(ledger.last_seq())),
         archive: ArchiveProgress::new(options.fold_every_records, archivist.fold.ledger.last_seq()),
-        serving: Mutex::new(Serving::Yes),
+        serving: Mutex::new(Availability::Yes),
         stopped: watch::Sender::new(None),
         is_durable: options.durability == Durability::Synced,
         clock: Arc::new(clock),
@@ -183,7 +183,7 @@ pub(crate) fn assemble<H: CommitThread>(
     let committer = Committer::new(Arc::clone(&shared), metrics.clone(), appender, effects);
     let decider =
         Decider::new(Arc::clone(&shared), options, metrics, ledger, committer, commit_thread, ticks);
-    Assembled { shared, handle, decider, archivist, archive, directory }
+    AssembledEngine { shared, handle, decider, archivist, archive, directory }
 }
 
 pub(crate) fn spawn(

@@ -139,7 +139,7 @@ impl StopReason {
 mod tests {
     use std::sync::Arc;
 
-    use upesi_tables::Part;
+    use upesi_tables::DatabaseKind;
 
     use super::*;
 
@@ -147,7 +147,11 @@ mod tests {
     fn full_disk_differs_from_other_failures_of_the_archive() {
         let of_archive = |kind: ErrorKind| {
             let source = Arc::new(kind.into());
-            StartError::Archive(TablesError::Io { part: Part::Archive, path: "archive".into(), source })
+            StartError::Archive(TablesError::Io {
+                part: DatabaseKind::Archive,
+                path: "archive".into(),
+                source,
+            })
         };
         for (kind, is_lack) in [
             (ErrorKind::StorageFull, true),

@@ -33,21 +33,21 @@ pub struct Search {
 /// The position of a search. A transfer that changes during the search is found at least once: it moves from the
 /// reserved to the finished ones in memory, and then to the archive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SearchPlace {
+pub enum SearchPosition {
     /// Among the reserved transfers, after this deadline and slot.
     Reserved(Option<(Timestamp, u32)>),
     /// Among the finished ones in memory, after this record and number within the record.
     Finished(u64, u32),
     /// In the archive.
-    Archived(upesi_tables::archive::Place),
+    Archived(upesi_tables::archive::ArchivePosition),
 }
 
 /// A part of a search's result.
 #[derive(Clone, Debug, Default)]
-pub struct Found {
+pub struct SearchResult {
     pub transfers: Vec<Transfer>,
     /// The position where the search continues; `None` when it is complete.
-    pub next: Option<SearchPlace>,
+    pub next: Option<SearchPosition>,
 }
 
 /// The remaining budget of one call.
@@ -75,18 +75,18 @@ impl Budget {
 
 impl EngineHandle {
     /// Searches transfers from a position on, until the limits of the call are reached.
-    pub async fn find(&self, search: Search, place: SearchPlace) -> Result<Found, SubmitError> {
+    pub async fn find(&self, search: Search, place: SearchPosition) -> Result<SearchResult, SubmitError> {
         let until = Instant::now() + TIME_MAX;
         let mut budget = Budget { search, until, looked_at: 0, found: Vec::new() };
         let mut place = place;
         loop {
             let next = match place {
-                SearchPlace::Archived(within) => {
+                SearchPosition::Archived(within) => {
                     let archive = self.archive().ok_or(SubmitError::Stopped)?;
                     let looked = blocking(move || in_archive(&*archive, within, budget));
                     let (after, next) = looked.await?;
                     budget = after;
-                    next?.map(SearchPlace::Archived)
+                    next?.map(SearchPosition::Archived)
                 }
                 in_memory => {
                     let looked = self.read(move |ledger| look_in_memory(ledger, in_memory, budget));
@@ -97,45 +97,49 @@ impl EngineHandle {
             };
             match next {
                 Some(next) if !budget.is_used_up() => place = next,
-                next => return Ok(Found { transfers: budget.found, next }),
+                next => return Ok(SearchResult { transfers: budget.found, next }),
             }
         }
     }
 }
 
 /// One query: examines some of the transfers in memory.
-fn look_in_memory(ledger: &Ledger, place: SearchPlace, mut budget: Budget) -> (Budget, SearchPlace) {
+fn look_in_memory(ledger: &Ledger, place: SearchPosition, mut budget: Budget) -> (Budget, SearchPosition) {
     let room = |budget: &Budget, looked_at| looked_at < PER_QUESTION_MAX && !budget.is_used_up();
     let mut looked_at = 0;
     match place {
-        SearchPlace::Reserved(mut last) => {
+        SearchPosition::Reserved(mut last) => {
             for (here, transfer) in ledger.reserved_behind(last) {
                 if !room(&budget, looked_at) {
-                    return (budget, SearchPlace::Reserved(last));
+                    return (budget, SearchPosition::Reserved(last));
                 }
                 budget.look_at(transfer);
                 (last, looked_at) = (Some(here), looked_at + 1);
             }
-            (budget, SearchPlace::Finished(0, 0))
+            (budget, SearchPosition::Finished(0, 0))
         }
-        SearchPlace::Finished(seq, passed) => {
+        SearchPosition::Finished(seq, passed) => {
             let mut last = (seq, passed);
             for (here, transfer) in ledger.finished_behind(last) {
                 if !room(&budget, looked_at) {
-                    return (budget, SearchPlace::Finished(last.0, last.1));
+                    return (budget, SearchPosition::Finished(last.0, last.1));
                 }
                 budget.look_at(transfer);
                 (last, looked_at) = (here, looked_at + 1);
             }
-            (budget, SearchPlace::Archived(upesi_tables::archive::Place::default()))
+            (budget, SearchPosition::Archived(upesi_tables::archive::ArchivePosition::default()))
         }
-        archived @ SearchPlace::Archived(_) => (budget, archived),
+        archived @ SearchPosition::Archived(_) => (budget, archived),
     }
 }
 
-type Looked = (Budget, Result<Option<upesi_tables::archive::Place>, SubmitError>);
+type ArchiveSearch = (Budget, Result<Option<upesi_tables::archive::ArchivePosition>, SubmitError>);
 
-fn in_archive(archive: &dyn Archive, place: upesi_tables::archive::Place, mut budget: Budget) -> Looked {
+fn in_archive(
+    archive: &dyn Archive,
+    place: upesi_tables::archive::ArchivePosition,
+    mut budget: Budget,
+) -> ArchiveSearch {
     let (mut last, mut damage) = (place, None);
     let since = budget.search.since;
     let mut is_over = true;

@@ -9,7 +9,7 @@ use upesi_ledger::{Callback, Event, Ledger, LedgerConfig, Record};
 use upesi_types::Timestamp;
 
 use crate::error::StartError;
-use crate::follow::{Follow, FollowError, Followed, follow, follow_once};
+use crate::follow::{DecodedRecord, Follow, FollowError, follow, follow_once};
 
 /// Number of records that are read together, so that their transfers are loaded from memory at once.
 const READ_AHEAD: usize = 32;
@@ -20,33 +20,33 @@ const READ_AHEAD: usize = 32;
 /// own schedule. A removal is therefore a record, and the ids that it frees are not reused before it. At that record
 /// the ledger also drops finished transfers that a fold still holds. A fold that starts again skips transfers that the
 /// archive already contains: they are neither kept in memory nor archived again.
-pub struct Fold {
+pub struct LedgerFold {
     /// The state after the last applied record.
     pub ledger: Ledger,
     records: Follow,
     /// Records that are read but not applied yet. Nothing is read after an error.
-    ahead: VecDeque<Result<Ahead, FollowError>>,
+    ahead: VecDeque<Result<PendingRecord, FollowError>>,
     /// Lists of applied records, reused for later records.
     spare: Vec<(Vec<Event>, Vec<Callback>)>,
     archived_to: u64,
 }
 
 /// The parts of a record that are applied.
-struct Ahead {
+struct PendingRecord {
     seq: u64,
     time: Timestamp,
     events: Vec<Event>,
     callbacks: Vec<Callback>,
 }
 
-impl From<Followed<'_>> for Ahead {
-    fn from(Followed { seq, time, record, .. }: Followed<'_>) -> Self {
+impl From<DecodedRecord<'_>> for PendingRecord {
+    fn from(DecodedRecord { seq, time, record, .. }: DecodedRecord<'_>) -> Self {
         let Record { events, callbacks, .. } = record;
         Self { seq, time, events, callbacks }
     }
 }
 
-impl Fold {
+impl LedgerFold {
     /// Continues after the last record of `ledger`. The archive contains, or has removed, everything that finished up
     /// to `archived_to`.
     pub fn new(log: &Arc<dyn Log>, ledger: Ledger, archived_to: u64) -> Self {
@@ -95,9 +95,10 @@ impl Fold {
         if self.ahead.is_empty() {
             self.read_ahead(goal);
         }
-        let is_due = |next: &mut Result<Ahead, _>| next.as_ref().map_or(true, |next| next.seq <= goal);
+        let is_due =
+            |next: &mut Result<PendingRecord, _>| next.as_ref().map_or(true, |next| next.seq <= goal);
         let Some(next) = self.ahead.pop_front_if(is_due) else { return Ok(false) };
-        let Ahead { seq, time, mut events, callbacks } = next?;
+        let PendingRecord { seq, time, mut events, callbacks } = next?;
         see(&events);
         self.ledger.evolve(seq, time, events.drain(..), &callbacks);
         self.spare.push((events, callbacks));
@@ -113,7 +114,7 @@ impl Fold {
                 self.records.reuse(events, callbacks);
             }
             let Some(found) = self.records.next_up_to(goal).transpose() else { break };
-            self.ahead.push_back(found.map(Ahead::from));
+            self.ahead.push_back(found.map(PendingRecord::from));
             if let Some(Err(_)) = self.ahead.back() {
                 break;
             }
@@ -131,14 +132,14 @@ impl Fold {
     /// Drops everything that finished up to a record, because the archive has it.
     pub(crate) fn forget_to(&mut self, seq: u64) {
         self.ledger.drain_finished(seq).for_each(drop);
-        self.ledger.take_finished_conversions(seq).for_each(drop);
+        self.ledger.take_finished_fx_transfers(seq).for_each(drop);
         self.ledger.take_finished_bulks(seq).for_each(drop);
     }
 
     /// Applies all records to the end of a log without an appender.
     ///
     /// # Errors
-    /// Like [`Fold::next`].
+    /// Like [`LedgerFold::next`].
     pub fn finish(self) -> Result<Ledger, StartError> {
         self.finish_at(END)
     }
@@ -151,7 +152,7 @@ impl Fold {
     }
 }
 
-impl std::fmt::Debug for Fold {
+impl std::fmt::Debug for LedgerFold {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Fold").field("seq", &self.ledger.last_seq()).finish_non_exhaustive()
     }

@@ -13,7 +13,7 @@ use crate::record::{DurableRecord, Payload};
 
 /// A decoded record of the journal.
 #[derive(Debug)]
-pub struct Followed<'a> {
+pub struct DecodedRecord<'a> {
     /// The sequence number.
     pub seq: u64,
     /// The record's own time; see [`Record::decided_at`].
@@ -24,7 +24,7 @@ pub struct Followed<'a> {
     pub bytes: &'a [u8],
 }
 
-impl Followed<'_> {
+impl DecodedRecord<'_> {
     /// Converts the record to the form that the engine releases. It has no sender that waits for a response.
     pub fn into_durable(self) -> DurableRecord {
         let Self { seq, time, record, .. } = self;
@@ -111,7 +111,7 @@ impl Follow {
     /// If the record is missing or damaged, the next call tries it again. If it cannot be decoded, the next call
     /// continues after it.
     #[expect(clippy::should_implement_trait, reason = "a record borrows the stream")]
-    pub fn next(&mut self) -> Result<Option<Followed<'_>>, FollowError> {
+    pub fn next(&mut self) -> Result<Option<DecodedRecord<'_>>, FollowError> {
         let durable = self.durable.as_ref().map_or(END, |durable| durable.get());
         self.next_up_to(durable)
     }
@@ -120,7 +120,7 @@ impl Follow {
     ///
     /// # Errors
     /// Like [`next`](Self::next).
-    pub fn next_up_to(&mut self, seq: u64) -> Result<Option<Followed<'_>>, FollowError> {
+    pub fn next_up_to(&mut self, seq: u64) -> Result<Option<DecodedRecord<'_>>, FollowError> {
         let next = self.reader.next_seq();
         match self.reader.next_record(seq) {
             Ok(Some(stored)) => {
@@ -137,7 +137,7 @@ impl Follow {
     ///
     /// # Errors
     /// Like [`next`](Self::next).
-    pub fn wait_next(&mut self) -> Result<Option<Followed<'_>>, FollowError> {
+    pub fn wait_next(&mut self) -> Result<Option<DecodedRecord<'_>>, FollowError> {
         let seen = self.reader.next_seq() - 1;
         match &self.durable {
             None => self.next(),
@@ -158,7 +158,7 @@ impl Follow {
     ///
     /// # Errors
     /// Like [`next`](Self::next).
-    pub fn read(&mut self, seq: u64) -> Result<Followed<'_>, FollowError> {
+    pub fn read(&mut self, seq: u64) -> Result<DecodedRecord<'_>, FollowError> {
         match self.reader.read_record(seq) {
             Ok(stored) => decode(stored, Vec::new(), Vec::new()),
             Err(error) => Err(failure(&*self.log, seq, error)),
@@ -180,11 +180,11 @@ fn decode(
     stored: Stored<'_>,
     events: Vec<Event>,
     callbacks: Vec<Callback>,
-) -> Result<Followed<'_>, FollowError> {
+) -> Result<DecodedRecord<'_>, FollowError> {
     let Stored { seq, time_ns, bytes } = stored;
     let time = Timestamp::from_ns(time_ns);
     match Record::decode_into(bytes, events, callbacks) {
-        Ok(record) => Ok(Followed { seq, time, record, bytes }),
+        Ok(record) => Ok(DecodedRecord { seq, time, record, bytes }),
         Err(source) => Err(FollowError::Record { seq, source }),
     }
 }

@@ -8,9 +8,9 @@ use tokio::runtime::Handle;
 use tokio::sync::{oneshot, watch};
 use upesi_journal::Log;
 use upesi_ledger::codec::Decoder;
-use upesi_ledger::command::{BulkCommand, ConversionCommand};
+use upesi_ledger::command::{BulkCommand, FxTransferCommand};
 use upesi_ledger::{
-    Archived, Bulk, CallbackKey, Command, Conversion, Ledger, ParticipantId, Reply, Stored, Transfer,
+    Archived, Bulk, CallbackKey, Command, FxTransfer, Ledger, ParticipantId, Reply, Stored, Transfer,
 };
 use upesi_tables::archive::{Archive, ArchiveStats};
 use upesi_types::{BulkId, TransferId};
@@ -20,10 +20,10 @@ use crate::clock::GuardedClock;
 use crate::error::{StopReason, SubmitError};
 use crate::follow::Follow;
 use crate::metrics::EngineMetrics;
-use crate::queue::{Answer, Completion, Submission, Verdict};
+use crate::queue::{Answer, CommandOutcome, Completion, Submission};
 use crate::record::Payload;
 use crate::reply_batcher::{ReplyBatcher, ReplyTo};
-use crate::shared::{EngineStatus, Serving, SharedState};
+use crate::shared::{Availability, EngineStatus, SharedState};
 
 /// How often a command is submitted again because the archive's answer was outdated.
 const LOOKUPS_MAX: usize = 8;
@@ -68,7 +68,7 @@ impl EngineHandle {
             // The rare path is boxed to save memory, because there may be as many waiting requests as connections.
             let archived = match &command {
                 Command::Prepare(prepare) => self.look_up(prepare.id).await?,
-                Command::Conversion(ConversionCommand::Prepare(_))
+                Command::FxTransfer(FxTransferCommand::Prepare(_))
                 | Command::Bulk(BulkCommand::Prepare(_)) => {
                     Box::pin(self.look_up_for(&command, None)).await?
                 }
@@ -76,8 +76,8 @@ impl EngineHandle {
             };
             let answered = self.hand_in(to, command, payload, archived, archive_epoch)?;
             match answered.await.unwrap_or(Err(SubmitError::Stopped))? {
-                Verdict::Decided(reply) => Ok(reply),
-                Verdict::LookUp(command, payload, id) => {
+                CommandOutcome::Decided(reply) => Ok(reply),
+                CommandOutcome::LookUp(command, payload, id) => {
                     Box::pin(self.submit_again(to, *command, payload, id)).await
                 }
             }
@@ -98,8 +98,8 @@ impl EngineHandle {
             let archived = self.look_up_for(&command, id).await?;
             let answered = self.hand_in(to, command, payload, archived, archive_epoch)?;
             match answered.await.unwrap_or(Err(SubmitError::Stopped))? {
-                Verdict::Decided(reply) => return Ok(reply),
-                Verdict::LookUp(kept, kept_payload, kept_id) => {
+                CommandOutcome::Decided(reply) => return Ok(reply),
+                CommandOutcome::LookUp(kept, kept_payload, kept_id) => {
                     (command, payload, id) = (*kept, kept_payload, kept_id);
                 }
             }
@@ -110,7 +110,7 @@ impl EngineHandle {
     /// Queries the archive for a command. `id` is the transfer that the decision depends on.
     async fn look_up_for(&self, command: &Command, id: Option<TransferId>) -> Result<Archived, SubmitError> {
         match command {
-            Command::Conversion(command) => self.look_up_conversion(command).await,
+            Command::FxTransfer(command) => self.look_up_fx_transfer(command).await,
             Command::Bulk(command) => self.look_up_bulk(command).await,
             _ => {
                 let Some(id) = id else { return Err(SubmitError::Stopped) };
@@ -245,16 +245,16 @@ impl EngineHandle {
     }
 
     /// The archive's answer for a command about an FX transfer.
-    async fn look_up_conversion(&self, command: &ConversionCommand) -> Result<Archived, SubmitError> {
-        let conversion = match command.conversion() {
-            Some(id) => self.read_archive::<Conversion>(id.archive_key()).await?.map(Box::new),
+    async fn look_up_fx_transfer(&self, command: &FxTransferCommand) -> Result<Archived, SubmitError> {
+        let fx_transfer = match command.fx_transfer() {
+            Some(id) => self.read_archive::<FxTransfer>(id.archive_key()).await?.map(Box::new),
             None => None,
         };
         let has_transfer = match command.determining_transfer() {
-            Some(id) if conversion.is_none() => self.read_archive::<Transfer>(id).await?.is_some(),
+            Some(id) if fx_transfer.is_none() => self.read_archive::<Transfer>(id).await?.is_some(),
             _ => false,
         };
-        Ok(Archived::Conversion { conversion, has_transfer })
+        Ok(Archived::FxTransfer { fx_transfer, has_transfer })
     }
 
     /// The archive's answer for a command about a bulk transfer.
@@ -297,8 +297,8 @@ impl EngineHandle {
     /// The state of the engine.
     pub fn status(&self) -> EngineStatus {
         let mut status = self.inner.shared.status();
-        if status.serving == Serving::Yes && self.inner.log.is_held_up() {
-            status.serving = Serving::HeldUp;
+        if status.serving == Availability::Yes && self.inner.log.is_held_up() {
+            status.serving = Availability::HeldUp;
         }
         status
     }

@@ -3,21 +3,21 @@
 use std::mem;
 use std::sync::Arc;
 
-use crate::record::{Answered, DurableRecord};
+use crate::record::{AnswerListener, DurableRecord};
 
 /// A record whose callbacks to the sender of its request wait for the response. They are released when this value is
 /// dropped, even if the sender has disconnected.
-pub(crate) struct Held {
+pub(crate) struct HeldRecord {
     record: Option<Arc<DurableRecord>>,
-    by: Arc<dyn Answered>,
+    by: Arc<dyn AnswerListener>,
 }
 
-impl Held {
-    pub(crate) const fn new(record: Arc<DurableRecord>, by: Arc<dyn Answered>) -> Self {
+impl HeldRecord {
+    pub(crate) const fn new(record: Arc<DurableRecord>, by: Arc<dyn AnswerListener>) -> Self {
         Self { record: Some(record), by }
     }
 
-    /// Releases the callbacks of all records, in one call for each [`Answered`].
+    /// Releases the callbacks of all records, in one call for each [`AnswerListener`].
     pub(crate) fn release_all(held: &mut Vec<Self>) {
         let mut held = mem::take(held);
         while let Some(first) = held.first() {
@@ -30,7 +30,7 @@ impl Held {
     }
 }
 
-impl Drop for Held {
+impl Drop for HeldRecord {
     fn drop(&mut self) {
         if let Some(record) = self.record.take() {
             self.by.answered(&[record]);

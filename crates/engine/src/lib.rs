@@ -39,20 +39,20 @@ pub use backlog::{PendingCallback, PendingPage};
 pub use clock::{Clock, ClockState, GuardedClock, SystemClock};
 pub use engine::Engine;
 pub use error::{StartError, StopReason, SubmitError};
-pub use find::{Found, Search, SearchPlace};
-pub use fold::Fold;
-pub use follow::{Follow, FollowError, Followed, follow, follow_from_oldest, follow_once};
+pub use find::{Search, SearchPosition, SearchResult};
+pub use fold::LedgerFold;
+pub use follow::{DecodedRecord, Follow, FollowError, follow, follow_from_oldest, follow_once};
 pub use handle::EngineHandle;
 pub use metrics::{
-    Counts, DfspSummary, EngineMetrics, KindSummary, MOJALOOP_SECONDS, Outcome, PairSummary, RequestKind,
-    Response, ResponseTimes, ShareHistogram,
+    Counts, DfspSummary, EngineMetrics, KindSummary, MOJALOOP_SECONDS, PairSummary, RequestKind, Response,
+    ResponseOutcome, ResponseTimes, ShareHistogram,
 };
 pub use options::{EngineOptions, Storage};
 pub use participants::{Participants, SharedParticipants};
-pub use record::{Answered, DurableRecord, Effects, NoEffects, Payload};
+pub use record::{AnswerListener, DurableRecord, Effects, NoEffects, Payload};
 pub use recovery::{Rehearsal, StandbyEngine, rehearse};
 pub use reply_batcher::{ANSWER_TAKES, ReplyTo};
-pub use shared::{EngineStatus, Serving};
-pub use stepped::{Mistake, SteppedEngine};
+pub use shared::{Availability, EngineStatus};
+pub use stepped::{DecisionFault, SteppedEngine};
 pub use trim::first_needed_record;
-pub use upesi_tables::archive::Place as ArchivePlace;
+pub use upesi_tables::archive::ArchivePosition;

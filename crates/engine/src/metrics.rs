@@ -12,7 +12,7 @@ mod response_times;
 mod share;
 
 pub use response_times::{
-    Counts, DfspSummary, KindSummary, Outcome, PairSummary, RequestKind, Response, ResponseTimes,
+    Counts, DfspSummary, KindSummary, PairSummary, RequestKind, Response, ResponseOutcome, ResponseTimes,
 };
 pub use share::ShareHistogram;
 
@@ -62,15 +62,15 @@ pub struct EngineMetrics {
     /// Prepares rejected since the ledger began.
     pub prepares_refused: Gauge,
     /// FX transfers that wait for their FXP or their transfer.
-    pub conversions_live: Gauge,
+    pub fx_transfers_live: Gauge,
     /// FX transfers committed since the ledger began.
-    pub conversions_committed: Gauge,
+    pub fx_transfers_committed: Gauge,
     /// FX transfers aborted since the ledger began, including expired ones.
-    pub conversions_aborted: Gauge,
+    pub fx_transfers_aborted: Gauge,
     /// FX transfers expired since the ledger began.
-    pub conversions_expired: Gauge,
+    pub fx_transfers_expired: Gauge,
     /// FX transfers rejected since the ledger began.
-    pub conversions_refused: Gauge,
+    pub fx_transfers_refused: Gauge,
     /// Bulk transfers that are not final.
     pub bulks_live: Gauge,
     /// Bulk transfers with a committed item that ended since the ledger began.
@@ -153,11 +153,11 @@ impl EngineMetrics {
             transfers_aborted: Gauge::default(),
             transfers_expired: Gauge::default(),
             prepares_refused: Gauge::default(),
-            conversions_live: Gauge::default(),
-            conversions_committed: Gauge::default(),
-            conversions_aborted: Gauge::default(),
-            conversions_expired: Gauge::default(),
-            conversions_refused: Gauge::default(),
+            fx_transfers_live: Gauge::default(),
+            fx_transfers_committed: Gauge::default(),
+            fx_transfers_aborted: Gauge::default(),
+            fx_transfers_expired: Gauge::default(),
+            fx_transfers_refused: Gauge::default(),
             bulks_live: Gauge::default(),
             bulks_completed: Gauge::default(),
             bulks_rejected: Gauge::default(),
@@ -194,11 +194,11 @@ impl EngineMetrics {
     fn register_composed(&self, r: &mut Registry) {
         let m = self;
         for (name, help, gauge) in [
-            ("upesi_conversions_live", "FX transfers in progress", &m.conversions_live),
-            ("upesi_conversions_committed", "Committed FX transfers", &m.conversions_committed),
-            ("upesi_conversions_aborted", "Aborted or expired FX transfers", &m.conversions_aborted),
-            ("upesi_conversions_expired", "Expired FX transfers", &m.conversions_expired),
-            ("upesi_conversions_refused", "Rejected FX transfers", &m.conversions_refused),
+            ("upesi_conversions_live", "FX transfers in progress", &m.fx_transfers_live),
+            ("upesi_conversions_committed", "Committed FX transfers", &m.fx_transfers_committed),
+            ("upesi_conversions_aborted", "Aborted or expired FX transfers", &m.fx_transfers_aborted),
+            ("upesi_conversions_expired", "Expired FX transfers", &m.fx_transfers_expired),
+            ("upesi_conversions_refused", "Rejected FX transfers", &m.fx_transfers_refused),
             ("upesi_bulks_live", "Bulk transfers in progress", &m.bulks_live),
             ("upesi_bulks_completed", "Completed bulk transfers", &m.bulks_completed),
             ("upesi_bulks_rejected", "Bulk transfers rejected by their payee", &m.bulks_rejected),

@@ -237,10 +237,10 @@ impl Participants {
 
 /// The current participants, shared between the engine's thread and the edges.
 #[derive(Clone, Debug, Default)]
-pub struct SharedParticipants(Arc<Shared>);
+pub struct SharedParticipants(Arc<Inner>);
 
 #[derive(Debug, Default)]
-struct Shared {
+struct Inner {
     participants: RwLock<Arc<Participants>>,
     generation: AtomicU64,
     changed: Notify,

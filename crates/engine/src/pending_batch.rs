@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
 use upesi_journal::Batch;
-use upesi_ledger::command::{BulkCommand, ConversionCommand};
+use upesi_ledger::command::{BulkCommand, FxTransferCommand};
 use upesi_ledger::{CallbackKey, Command, Reply};
 
 use crate::error::SubmitError;
@@ -41,14 +41,14 @@ impl CommandKind {
     pub(crate) const fn of(command: &Command) -> Self {
         match command {
             Command::Prepare(_)
-            | Command::Conversion(ConversionCommand::Prepare(_))
+            | Command::FxTransfer(FxTransferCommand::Prepare(_))
             | Command::Bulk(BulkCommand::Prepare(_)) => Self::Prepare,
             Command::Fulfil(_)
             | Command::Abort(_)
-            | Command::Conversion(ConversionCommand::Fulfil(_) | ConversionCommand::Abort(_))
+            | Command::FxTransfer(FxTransferCommand::Fulfil(_) | FxTransferCommand::Abort(_))
             | Command::Bulk(BulkCommand::Fulfil(_) | BulkCommand::Abort(_)) => Self::Fulfil,
             Command::Get(_)
-            | Command::Conversion(ConversionCommand::Get(_))
+            | Command::FxTransfer(FxTransferCommand::Get(_))
             | Command::Bulk(BulkCommand::Get(_)) => Self::Get,
             _ => Self::Other,
         }

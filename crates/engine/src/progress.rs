@@ -15,12 +15,12 @@ pub(crate) struct ArchiveProgress {
     epoch: AtomicU64,
     watermark: AtomicU64,
     fold_every_records: u64,
-    wanted: Mutex<Wanted>,
+    wanted: Mutex<ProgressTarget>,
     changed: Condvar,
 }
 
 #[derive(Default)]
-struct Wanted {
+struct ProgressTarget {
     seq: u64,
     is_closed: bool,
 }
@@ -110,7 +110,7 @@ impl ArchiveProgress {
         (wanted.seq.max(seq), wanted.is_closed)
     }
 
-    fn wanted(&self) -> MutexGuard<'_, Wanted> {
+    fn wanted(&self) -> MutexGuard<'_, ProgressTarget> {
         self.wanted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -128,13 +128,13 @@ pub(crate) struct Eviction {
 impl Eviction {
     /// The last sequence number whose transfers may be dropped now, and the current watermark, which the next call will
     /// return as droppable.
-    pub(crate) fn due(&mut self, progress: &ArchiveProgress) -> Option<Due> {
+    pub(crate) fn due(&mut self, progress: &ArchiveProgress) -> Option<EvictionStep> {
         let (epoch, watermark) = progress.epoch_and_watermark();
         if epoch <= self.epoch + 1 {
             return None;
         }
         self.epoch = epoch - 1;
-        Some(Due { forget_to: std::mem::replace(&mut self.evictable_seq, watermark), watermark })
+        Some(EvictionStep { forget_to: std::mem::replace(&mut self.evictable_seq, watermark), watermark })
     }
 
     /// Whether a look-up in the archive that began in this epoch may have missed transfers that memory has dropped.
@@ -145,7 +145,7 @@ impl Eviction {
 
 /// The result of checking the archive's progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Due {
+pub(crate) struct EvictionStep {
     /// Transfers that finished up to this sequence number may be dropped.
     pub(crate) forget_to: u64,
     /// The archive contains everything that finished up to this sequence number.

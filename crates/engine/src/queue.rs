@@ -6,7 +6,7 @@ use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
-use upesi_ledger::command::Deed;
+use upesi_ledger::command::OperatorAction;
 use upesi_ledger::{AdminCommand, Archived, CHANGE_SET_BYTES_MAX, Command, Ledger, Reply};
 use upesi_types::TransferId;
 
@@ -16,10 +16,10 @@ use crate::reply_batcher::ReplyBatcher;
 use crate::sync::{Condvar, Mutex, MutexGuard, yield_now};
 
 /// The result that the sender of a command waits for.
-pub(crate) type Answer = Result<Verdict, SubmitError>;
+pub(crate) type Answer = Result<CommandOutcome, SubmitError>;
 
 /// The outcome of a command.
-pub(crate) enum Verdict {
+pub(crate) enum CommandOutcome {
     /// The command is decided, and the decision is durable.
     Decided(Reply),
     /// The decision needs the archive. Contains the command, its payload, and the id of the transfer to look up, if
@@ -31,7 +31,7 @@ pub(crate) enum Verdict {
 pub(crate) type Completion = Box<dyn FnOnce(Result<(), SubmitError>) + Send>;
 
 /// A query: reads the ledger and returns a function that sends the answer.
-pub(crate) type Question = Box<dyn FnOnce(&Ledger) -> Completion + Send>;
+pub(crate) type LedgerQuery = Box<dyn FnOnce(&Ledger) -> Completion + Send>;
 
 /// A work item for the engine's thread.
 pub(crate) enum Submission {
@@ -51,7 +51,7 @@ pub(crate) enum Submission {
     /// A command without a waiting sender, such as the courier's reports. It is decided from memory alone.
     Quiet(Command),
     /// A query to answer.
-    Question(Question),
+    Question(LedgerQuery),
 }
 
 /// Reports that the queue accepts beyond its limit for commands. A lost report leaves its callbacks, and the journal
@@ -76,7 +76,9 @@ impl Submission {
         let keys = |command: &Command| match command {
             Command::Delivered(keys) | Command::Redeliver(keys) => keys.len() * CALLBACK_KEY_BYTES,
             // The record contains the changes, which are not in the payload.
-            Command::Act(act) if matches!(act.deed, Deed::Change(AdminCommand::ChangeSet(_))) => {
+            Command::Audited(act)
+                if matches!(act.action, OperatorAction::Change(AdminCommand::ChangeSet(_))) =>
+            {
                 CHANGE_SET_BYTES_MAX
             }
             _ => 0,

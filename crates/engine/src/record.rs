@@ -35,7 +35,7 @@ impl Payload {
     pub(crate) fn kept_for(mut self, events: &[Event]) -> Self {
         let changes_nothing = |event: &Event| match event {
             Event::TransferPrepared(transfer) => transfer.state != TransferState::Reserved,
-            Event::ConversionPrepared(conversion) => !conversion.is_live(),
+            Event::FxTransferPrepared(fx_transfer) => !fx_transfer.is_live(),
             Event::BulkReceived(bulk) => !bulk.is_live(),
             _ => false,
         };
@@ -63,7 +63,7 @@ pub struct DurableRecord {
     /// store it, so it is `None` for a record that was read back.
     pub prepared_before: Option<Duration>,
     /// The DFSP that sent the request, if it waits for the response. Callbacks to that DFSP wait for
-    /// [`Answered::answered`]. `None` for a record that was read back.
+    /// [`AnswerListener::answered`]. `None` for a record that was read back.
     pub asker: Option<ParticipantId>,
 }
 
@@ -91,13 +91,13 @@ pub trait Effects: Send {
     fn participants(&mut self, participants: Arc<Participants>);
 
     /// Releases callbacks that wait for responses. With `None`, no record names an asker.
-    fn answers(&self) -> Option<Arc<dyn Answered>> {
+    fn answers(&self) -> Option<Arc<dyn AnswerListener>> {
         None
     }
 }
 
 /// Releases callbacks that wait until their target has the response to the request that caused them.
-pub trait Answered: Send + Sync {
+pub trait AnswerListener: Send + Sync {
     /// The senders of these records have their responses, or no longer wait for them. Called once for each record that
     /// has an asker, some time after the record was published, on any thread. Implementations must be quick and must
     /// not block.

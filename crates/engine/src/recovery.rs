@@ -3,14 +3,16 @@
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
 
-use upesi_journal::{Appender, Claimed, DataDirectory, Disk, EmbeddedLog, Log, Maintenance, SnapshotStore};
+use upesi_journal::{
+    Appender, ClaimedLog, DataDirectory, Disk, EmbeddedLog, Log, Maintenance, SnapshotStore,
+};
 use upesi_ledger::{Event, Ledger, LedgerConfig};
 use upesi_tables::archive::{Archive, FjallArchive};
 use upesi_types::Timestamp;
 
 use crate::archivist::{Archivist, remove_recorded};
 use crate::error::StartError;
-use crate::fold::Fold;
+use crate::fold::LedgerFold;
 use crate::options::EngineOptions;
 use crate::participants::{Participants, SharedParticipants};
 
@@ -18,7 +20,7 @@ use crate::participants::{Participants, SharedParticipants};
 const LAST_TIME: Timestamp = Timestamp::from_ns(i64::MAX - (1 << 53));
 
 /// The recovered content of a data directory.
-pub(crate) struct Recovered {
+pub(crate) struct RecoveredEngine {
     /// Keeps the directory locked; `None` in simulations.
     pub(crate) directory: Option<DataDirectory>,
     pub(crate) log: Arc<dyn Log>,
@@ -33,14 +35,15 @@ pub(crate) struct Recovered {
 }
 
 /// Opens a data directory and recovers the state.
-pub(crate) fn recover(options: &EngineOptions) -> Result<Recovered, StartError> {
+pub(crate) fn recover(options: &EngineOptions) -> Result<RecoveredEngine, StartError> {
     let (directory, disk) = open_disk(options)?;
     let config = ledger_config(options);
     let snapshots = SnapshotStore::open(Arc::clone(&disk))?;
     let snapshot = latest_snapshot(&snapshots, &config)?;
     let archive = open_archive(options)?;
     let log = open_log(options, disk);
-    let Claimed { mut appender, last_seq, torn } = log.claim(snapshot.last_seq().max(archive.watermark()))?;
+    let ClaimedLog { mut appender, last_seq, torn } =
+        log.claim(snapshot.last_seq().max(archive.watermark()))?;
     // Prepares a segment, so that the first batches need not wait for it.
     while appender.maintain()? == Maintenance::Advanced {}
     if let Some(torn) = &torn {
@@ -51,7 +54,7 @@ pub(crate) fn recover(options: &EngineOptions) -> Result<Recovered, StartError> 
             "removed the remains of a batch that was never acknowledged"
         );
     }
-    let ledger = Fold::new(&log, snapshot.clone(), archive.watermark()).finish_at(last_seq)?;
+    let ledger = LedgerFold::new(&log, snapshot.clone(), archive.watermark()).finish_at(last_seq)?;
     // Executes a recorded removal that a crash kept from the archive, or that precedes the loss of the archive.
     let removed_to = ledger.removed_to();
     if remove_recorded(&*archive, removed_to, options.defers_removals)? > 0 {
@@ -66,7 +69,7 @@ pub(crate) fn recover(options: &EngineOptions) -> Result<Recovered, StartError> 
     expect_time_is_left(&ledger)?;
     tell(&ledger, snapshot.last_seq());
     let archivist = archivist_of(options, &log, snapshots, &archive, snapshot);
-    Ok(Recovered { directory, log, ledger, appender, archive, archivist })
+    Ok(RecoveredEngine { directory, log, ledger, appender, archive, archivist })
 }
 
 fn archivist_of(
@@ -91,7 +94,7 @@ pub struct StandbyEngine {
     disk: Arc<dyn Disk>,
     archivist: Archivist,
     /// The state of the future engine, up to the last record.
-    state: Fold,
+    state: LedgerFold,
     fold_every_records: u64,
     /// The participants of the state, for edges that serve on the standby.
     participants: SharedParticipants,
@@ -117,7 +120,7 @@ impl StandbyEngine {
         if archive.watermark() < snapshot.last_seq() {
             rebuild_archive(log, &snapshots, &archive, &config, snapshot.last_seq(), options)?;
         }
-        let state = Fold::new(log, snapshot.clone(), archive.watermark());
+        let state = LedgerFold::new(log, snapshot.clone(), archive.watermark());
         participants.set(Arc::new(Participants::of(&state.ledger)));
         let archivist = archivist_of(options, log, snapshots, &archive, snapshot);
         let fold_every_records = options.fold_every_records;
@@ -169,11 +172,11 @@ impl StandbyEngine {
     }
 
     /// Returns the recovered content for an engine, after this node became the leader.
-    pub(crate) fn take_over(self, options: &EngineOptions) -> Result<Recovered, StartError> {
+    pub(crate) fn take_over(self, options: &EngineOptions) -> Result<RecoveredEngine, StartError> {
         let Self { directory, disk, mut archivist, state, .. } = self;
         let log = open_log(options, disk);
         let archive = Arc::clone(&archivist.archive);
-        let Claimed { mut appender, last_seq, .. } =
+        let ClaimedLog { mut appender, last_seq, .. } =
             log.claim(archivist.snapshot_seq.max(archive.watermark()))?;
         while appender.maintain()? == Maintenance::Advanced {}
         let before = state.ledger.last_seq();
@@ -183,7 +186,7 @@ impl StandbyEngine {
         expect_time_is_left(&ledger)?;
         tell(&ledger, before);
         archivist.log = Arc::clone(&log);
-        Ok(Recovered { directory, log, ledger, appender, archive, archivist })
+        Ok(RecoveredEngine { directory, log, ledger, appender, archive, archivist })
     }
 }
 
@@ -215,7 +218,7 @@ pub struct Rehearsal {
 /// # Errors
 /// The errors of a start.
 pub fn rehearse(options: &EngineOptions) -> Result<Rehearsal, StartError> {
-    let Recovered { directory: _directory, ledger, mut archivist, .. } = recover(options)?;
+    let RecoveredEngine { directory: _directory, ledger, mut archivist, .. } = recover(options)?;
     archivist.fold_to(ledger.last_seq())?;
     archivist.write_snapshot()?;
     Ok(Rehearsal { ledger, archived: archivist.fold.ledger })

@@ -18,12 +18,12 @@ use tokio::sync::oneshot;
 use tokio::task::yield_now;
 use tokio::time::sleep;
 
-use crate::held::Held;
+use crate::held::HeldRecord;
 use crate::queue::Answer;
 use crate::sync::{Mutex, MutexGuard, Notify};
 
 /// An answer, the channel to its receiver, and the callbacks that wait until it is written.
-pub(crate) type Reply = (oneshot::Sender<Answer>, Answer, Option<Held>);
+pub(crate) type Reply = (oneshot::Sender<Answer>, Answer, Option<HeldRecord>);
 
 /// Collects the replies for the tasks of one runtime.
 #[derive(Default)]
@@ -96,7 +96,7 @@ impl ReplyBatcher {
 
     /// Waits for [`notify`](Self::notify) and sends the collected replies, using `taken` as a buffer, which is empty
     /// before and after. Adds the callbacks that wait for those replies to `held`.
-    pub(crate) async fn drain(&self, taken: &mut Vec<Reply>, held: &mut Vec<Held>) {
+    pub(crate) async fn drain(&self, taken: &mut Vec<Reply>, held: &mut Vec<HeldRecord>) {
         self.notified.notified().await;
         mem::swap(taken, &mut *self.replies());
         for (to, answer, waiting) in taken.drain(..) {
@@ -123,12 +123,12 @@ async fn run(batcher: Arc<ReplyBatcher>, to: ReplyTo) {
             let mut held = mem::take(&mut held);
             tokio::spawn(async move {
                 sleep(to.takes()).await;
-                Held::release_all(&mut held);
+                HeldRecord::release_all(&mut held);
             });
         } else {
             // Runs after all tasks that were woken by their replies.
             yield_now().await;
-            Held::release_all(&mut held);
+            HeldRecord::release_all(&mut held);
         }
     }
 }

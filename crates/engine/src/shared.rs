@@ -14,7 +14,7 @@ use crate::queue::Queue;
 
 /// Whether the engine accepts commands.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Serving {
+pub enum Availability {
     /// The engine accepts commands.
     Yes,
     /// The engine only answers queries, because the disk is full.
@@ -32,7 +32,7 @@ pub enum Serving {
 #[derive(Clone, Debug)]
 pub struct EngineStatus {
     /// Whether the engine accepts commands.
-    pub serving: Serving,
+    pub serving: Availability,
     /// Commands in the queue.
     pub queue_depth: usize,
     /// Last durable journal sequence number.
@@ -57,7 +57,7 @@ pub(crate) struct SharedState {
     pub(crate) queue: Queue,
     pub(crate) durable: Arc<DurableSeq>,
     pub(crate) archive: ArchiveProgress,
-    pub(crate) serving: Mutex<Serving>,
+    pub(crate) serving: Mutex<Availability>,
     pub(crate) stopped: watch::Sender<Option<StopReason>>,
     pub(crate) is_durable: bool,
     pub(crate) clock: Arc<GuardedClock>,
@@ -68,14 +68,14 @@ pub(crate) struct SharedState {
 }
 
 impl SharedState {
-    pub(crate) fn serving(&self) -> MutexGuard<'_, Serving> {
+    pub(crate) fn serving(&self) -> MutexGuard<'_, Availability> {
         self.serving.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn stop(&self, reason: StopReason) {
         let mut serving = self.serving();
-        if !matches!(*serving, Serving::Stopped(_)) {
-            *serving = Serving::Stopped(reason.clone());
+        if !matches!(*serving, Availability::Stopped(_)) {
+            *serving = Availability::Stopped(reason.clone());
             self.stopped.send_replace(Some(reason));
         }
         drop(serving);

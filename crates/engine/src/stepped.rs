@@ -10,18 +10,18 @@ use upesi_tables::archive::Archive;
 use crate::archivist::Archivist;
 use crate::commit_thread::{CommitJob, CommitThread};
 use crate::decider::{Decider, Ticks};
-use crate::engine::{Assembled, assemble};
+use crate::engine::{AssembledEngine, assemble};
 use crate::error::{StartError, StopReason};
 use crate::handle::EngineHandle;
 use crate::metrics::EngineMetrics;
 use crate::options::EngineOptions;
 use crate::queue::Submission;
 use crate::record::Effects;
-use crate::recovery::{Recovered, StandbyEngine, recover};
+use crate::recovery::{RecoveredEngine, StandbyEngine, recover};
 use crate::shared::SharedState;
 
 /// A mistake that is injected into decisions before they are recorded.
-pub type Mistake = Box<dyn FnMut(&mut Decision) + Send>;
+pub type DecisionFault = Box<dyn FnMut(&mut Decision) + Send>;
 
 /// An engine that works only on request, on the calling thread. It is for simulations that depend on a seed alone. It
 /// takes, decides, commits and releases with the code of [`Engine`](crate::Engine)'s threads.
@@ -63,12 +63,12 @@ impl SteppedEngine {
     }
 
     fn start_recovered(
-        recovered: Recovered,
+        recovered: RecoveredEngine,
         options: EngineOptions,
         metrics: EngineMetrics,
         effects: Box<dyn Effects>,
     ) -> (Self, EngineHandle) {
-        let Assembled { shared, handle, decider, archivist, archive, directory } = assemble(
+        let AssembledEngine { shared, handle, decider, archivist, archive, directory } = assemble(
             recovered,
             options,
             metrics,
@@ -89,7 +89,7 @@ impl SteppedEngine {
     }
 
     /// Injects a mistake into every later decision, to prove that an auditor finds it.
-    pub fn plant(&mut self, mistake: Mistake) {
+    pub fn plant(&mut self, mistake: DecisionFault) {
         self.decider.commit_thread().mistake = Some(mistake);
     }
 
@@ -156,7 +156,7 @@ impl std::fmt::Debug for SteppedEngine {
 struct SteppedCommitThread {
     waiting: Option<Box<CommitJob>>,
     done: Option<Box<CommitJob>>,
-    mistake: Option<Mistake>,
+    mistake: Option<DecisionFault>,
 }
 
 impl SteppedCommitThread {

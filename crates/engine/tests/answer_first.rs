@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 use upesi_engine::{
-    ANSWER_TAKES, Answered, DurableRecord, Effects, Engine, EngineHandle, EngineMetrics, EngineOptions,
+    ANSWER_TAKES, AnswerListener, DurableRecord, Effects, Engine, EngineHandle, EngineMetrics, EngineOptions,
     Participants, Payload, ReplyTo,
 };
 use upesi_ledger::command::Get;
@@ -69,12 +69,12 @@ impl Effects for Log {
 
     fn participants(&mut self, _: Arc<Participants>) {}
 
-    fn answers(&self) -> Option<Arc<dyn Answered>> {
+    fn answers(&self) -> Option<Arc<dyn AnswerListener>> {
         Some(Arc::new(self.clone()))
     }
 }
 
-impl Answered for Log {
+impl AnswerListener for Log {
     fn answered(&self, records: &[Arc<DurableRecord>]) {
         records.iter().for_each(|record| self.note(Event::MayGo(transfer(record))));
     }

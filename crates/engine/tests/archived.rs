@@ -10,22 +10,22 @@ use upesi_engine::{
     Engine, EngineHandle, EngineMetrics, EngineOptions, NoEffects, Payload, SharedParticipants,
     StandbyEngine, SteppedEngine, StopReason, Storage, SubmitError,
 };
-use upesi_journal::sim_disk::{Fault, Operation, SimDisk};
+use upesi_journal::sim_disk::{DiskFault, Operation, SimDisk};
 use upesi_journal::{EmbeddedLog, SnapshotStore};
 use upesi_ledger::command::{
-    Act, AskedMoney, Authority, BulkCommand, ConversionCommand, Deed, FundsPrepare, PrepareBulk,
-    PrepareConversion, Verdict, VerdictKind,
+    AskedMoney, AuditedCommand, Authority, BulkCommand, FundsPrepare, FxTransferCommand, OperatorAction,
+    PrepareBulk, PrepareFxTransfer, ProposalDecision, ProposalDecisionKind,
 };
 use upesi_ledger::{
-    AdminCommand, AdminOutcome, AdminRefusal, AskedItem, Attribution, Bulk, CallbackContent, Cause, Command,
-    Conversion, ConversionSide, FundsDirection, ItemState, LedgerAccountTypeId, LedgerConfig, NewItems,
+    AdminCommand, AdminOutcome, AdminRefusal, AskedItem, AuditActor, Bulk, CallbackContent, Cause, Command,
+    FundsDirection, FxTransfer, FxTransferSide, ItemState, LedgerAccountTypeId, LedgerConfig, NewItems,
     ProposalState, Refusal, Reply, TransferState,
 };
 use upesi_tables::archive::{Archive as _, MemoryArchive};
 use upesi_testsupport::scheme::{
     PREIMAGE, TestClock, amount, fulfil, id, kes, name, onboard, onboard_in, prepare, talk,
 };
-use upesi_types::{BulkId, ConversionId, Currency, Timestamp};
+use upesi_types::{BulkId, Currency, FxTransferId, Timestamp};
 
 const START_MS: i64 = 1_900_000_000_000;
 const EXPIRES_AT: Timestamp = Timestamp::from_ms(START_MS + 1_000_000);
@@ -95,11 +95,11 @@ impl World {
 
     /// Prepares an FX transfer without waiting for the answer.
     fn convert(&mut self, number: u64, determining: u64) {
-        self.submit(conversion(number, "nobody", determining));
+        self.submit(fx_transfer(number, "nobody", determining));
     }
 
-    fn conversion(&self, number: u64) -> Option<&Conversion> {
-        self.engine.ledger().conversion(conversion_id(number))
+    fn fx_transfer(&self, number: u64) -> Option<&FxTransfer> {
+        self.engine.ledger().fx_transfer(fx_transfer_id(number))
     }
 
     fn send_bulk(&mut self, number: u64, payee: &str, items: &[u64]) {
@@ -115,8 +115,8 @@ impl World {
     }
 }
 
-fn conversion_id(number: u64) -> ConversionId {
-    ConversionId::new(id(number))
+fn fx_transfer_id(number: u64) -> FxTransferId {
+    FxTransferId::new(id(number))
 }
 
 fn bulk_id(number: u64) -> BulkId {
@@ -127,10 +127,10 @@ fn usd() -> Currency {
     Currency::parse("USD").unwrap()
 }
 
-fn conversion(number: u64, fxp: &str, determining: u64) -> Command {
+fn fx_transfer(number: u64, fxp: &str, determining: u64) -> Command {
     let money = |value: &str, currency| AskedMoney { amount: Ok(amount(value)), currency };
-    Command::Conversion(ConversionCommand::Prepare(Box::new(PrepareConversion {
-        id: conversion_id(number),
+    Command::FxTransfer(FxTransferCommand::Prepare(Box::new(PrepareFxTransfer {
+        id: fx_transfer_id(number),
         determining_transfer: Some(id(determining)),
         source: name(DFSPS[0]),
         destination: None,
@@ -172,12 +172,12 @@ fn new_bulk(number: u64, payee: &str, items: impl Iterator<Item = u64>) -> Comma
 fn archived_fx_transfer_is_known() {
     let mut world = World::new();
     world.convert(1, 10);
-    assert_eq!(world.conversion(1).unwrap().side, ConversionSide::Payer, "its transfer is not known");
+    assert_eq!(world.fx_transfer(1).unwrap().side, FxTransferSide::Payer, "its transfer is not known");
     assert!(matches!(world.told()[..], [CallbackContent::Error(_)]));
     world.forget();
-    assert_eq!(world.conversion(1), None);
+    assert_eq!(world.fx_transfer(1), None);
     world.convert(1, 10);
-    assert_eq!(world.conversion(1), None, "it is not decided again");
+    assert_eq!(world.fx_transfer(1), None, "it is not decided again");
     assert!(matches!(world.told()[..], [CallbackContent::State(..)]));
 }
 
@@ -188,9 +188,9 @@ fn fx_transfer_for_an_archived_transfer_is_on_the_payee_side() {
     world.forget();
     assert!(world.engine.ledger().transfer(id(10)).is_none());
     world.convert(2, 10);
-    assert_eq!(world.conversion(2).unwrap().side, ConversionSide::Payee);
+    assert_eq!(world.fx_transfer(2).unwrap().side, FxTransferSide::Payee);
     world.convert(3, 11);
-    assert_eq!(world.conversion(3).unwrap().side, ConversionSide::Payer);
+    assert_eq!(world.fx_transfer(3).unwrap().side, FxTransferSide::Payer);
 }
 
 #[test]
@@ -235,7 +235,7 @@ fn transfers_fx_transfers_and_bulk_transfers_share_one_limit_of_memory() {
     world.convert(1, 10);
     world.send_bulk(1, "nobody", &[11]);
     let ledger = world.engine.ledger();
-    assert_eq!((ledger.finished_conversions_len(), ledger.finished_bulks_len()), (1, 1));
+    assert_eq!((ledger.finished_fx_transfers_len(), ledger.finished_bulks_len()), (1, 1));
     expect(&mut world, 20, Ok(Reply::Accepted));
     expect(&mut world, 21, Err(SubmitError::Busy));
     for _ in 0..3 {
@@ -244,7 +244,7 @@ fn transfers_fx_transfers_and_bulk_transfers_share_one_limit_of_memory() {
         world.submit(fulfil(id(77), DFSPS[0], DFSPS[1]));
     }
     let ledger = world.engine.ledger();
-    let held = [ledger.finished_len(), ledger.finished_conversions_len(), ledger.finished_bulks_len()];
+    let held = [ledger.finished_len(), ledger.finished_fx_transfers_len(), ledger.finished_bulks_len()];
     assert_eq!(held, [0, 0, 0], "the archive has them");
     expect(&mut world, 21, Ok(Reply::Accepted));
 }
@@ -283,7 +283,7 @@ fn journal_has_no_bodies_and_long_headers_of_rejected_requests() {
     talk(&mut world.engine, onboard_in(&handle, DFSPS[1], usd()));
     let commands: [fn(u64, &str) -> Command; 3] = [
         |number, dfsp| prepare(id(number), DFSPS[0], dfsp, "1.25", EXPIRES_AT),
-        |number, dfsp| conversion(number, dfsp, number + 100),
+        |number, dfsp| fx_transfer(number, dfsp, number + 100),
         |number, dfsp| new_bulk(number, dfsp, [number + 100].into_iter()),
     ];
     let mut number = 1_000;
@@ -335,7 +335,7 @@ fn snapshot_distance_grows_with_the_number_of_entries() {
         world.submit(prepare(id(100 + number), DFSPS[0], DFSPS[1], "1.25", EXPIRES_AT));
     }
     for number in 0..6 {
-        world.submit(conversion(200 + number, DFSPS[1], 300 + number));
+        world.submit(fx_transfer(200 + number, DFSPS[1], 300 + number));
     }
     for number in 0..3 {
         world.send_bulk(400 + number, DFSPS[1], &[500 + number]);
@@ -361,7 +361,7 @@ fn snapshot_distance_grows_with_the_number_of_entries() {
         let ledger = world.engine.ledger();
         let kinds = [
             ledger.reserved_len(),
-            ledger.live_conversions_len(),
+            ledger.live_fx_transfers_len(),
             ledger.live_bulks_len(),
             ledger.outbox().len(),
         ];
@@ -467,7 +467,7 @@ fn standby_on_a_full_disk_writes_its_snapshot_later() {
         StandbyEngine::open(&options, None, Arc::new(disk.clone()), &copy, SharedParticipants::default())
             .unwrap();
     let snapshots = || SnapshotStore::open_for_reading(Arc::new(disk.clone())).list().unwrap();
-    disk.inject(disk.operations().len() as u64, Fault::Broken);
+    disk.inject(disk.operations().len() as u64, DiskFault::Broken);
     assert!(standby.follow_to(last_seq - 2).is_err(), "only a full disk is a temporary error");
     disk.set_capacity(disk.used_bytes());
     standby.follow_to(last_seq - 1).unwrap();
@@ -498,8 +498,8 @@ fn funds_movement_with_the_id_of_an_archived_transfer_is_rejected() {
             fingerprint: [3; 16],
         })
     };
-    let act = |operator: &str, deed| {
-        let by = Attribution {
+    let act = |operator: &str, action| {
+        let by = AuditActor {
             operator: operator.into(),
             known_by: "token 1".into(),
             address: None,
@@ -507,21 +507,21 @@ fn funds_movement_with_the_id_of_an_archived_transfer_is_rejected() {
             action: "funds.in".into(),
             reason: Some("bank statement 7".into()),
         };
-        Command::Act(Box::new(Act { by, deed, authority: Authority::ALL }))
+        Command::Audited(Box::new(AuditedCommand { by, action, authority: Authority::ALL }))
     };
     // The proposal comes while the id is unused.
-    let proposed = world.try_submit(act("amina", Deed::Change(deposit(2))));
+    let proposed = world.try_submit(act("amina", OperatorAction::Change(deposit(2))));
     assert_eq!(proposed.unwrap().into_outcome(), Some(Ok(AdminOutcome::Proposed(1))));
     world.pay(1);
     world.pay(2);
     world.forget();
-    for command in [Command::Admin(deposit(1)), act("amina", Deed::Change(deposit(1)))] {
+    for command in [Command::Admin(deposit(1)), act("amina", OperatorAction::Change(deposit(1)))] {
         let reply = world.try_submit(command).unwrap();
         assert_eq!(reply.into_outcome(), Some(Err(AdminRefusal::FundsIsTransfer)));
     }
-    let kind = VerdictKind::Approve(|refusal| format!("{refusal:?}"));
-    let verdict = Verdict { id: 1, kind, comment: None };
-    let ended = world.try_submit(act("brian", Deed::Verdict(verdict)));
+    let kind = ProposalDecisionKind::Approve(|refusal| format!("{refusal:?}"));
+    let verdict = ProposalDecision { id: 1, kind, comment: None };
+    let ended = world.try_submit(act("brian", OperatorAction::Decide(verdict)));
     let failed = AdminOutcome::ProposalEnded(1, ProposalState::Failed, None);
     assert_eq!(ended.unwrap().into_outcome(), Some(Ok(failed)));
     assert!(world.engine.ledger().funds(id(2)).is_none());

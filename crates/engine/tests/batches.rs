@@ -10,7 +10,7 @@ use std::task::{Context, Poll, Waker};
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
 use upesi_engine::{
-    EngineHandle, EngineMetrics, EngineOptions, NoEffects, Payload, Serving, SteppedEngine, Storage,
+    Availability, EngineHandle, EngineMetrics, EngineOptions, NoEffects, Payload, SteppedEngine, Storage,
     SubmitError,
 };
 use upesi_journal::Durability;
@@ -165,7 +165,7 @@ fn reports_above_the_limit_are_dropped_on_a_full_disk() {
     assert!(engine.turn(false));
     drop(full);
     let before = metrics.refused_full.get();
-    assert_eq!(handle.status().serving, Serving::ReadOnly);
+    assert_eq!(handle.status().serving, Availability::ReadOnly);
     (0..REPORTS_MAX + 3).for_each(|_| handle.submit_quietly(Command::Delivered(Vec::new())).unwrap());
     assert!(engine.turn(false));
     assert_eq!(metrics.refused_full.get() - before, 3);
@@ -209,7 +209,7 @@ fn batch_decided_during_a_write_has_its_own_space() {
     let (taken, refused): (Vec<_>, Vec<_>) = answers.into_iter().partition(Result::is_ok);
     assert!(taken.len() > 4 && refused.len() > 100, "{} taken, {} refused", taken.len(), refused.len());
     assert!(refused.iter().all(|answer| *answer == Err(SubmitError::Full)), "{refused:?}");
-    assert_eq!(handle.status().serving, Serving::ReadOnly);
+    assert_eq!(handle.status().serving, Availability::ReadOnly);
     let reserved = engine.ledger().reserved_len();
     assert_eq!(reserved, taken.len(), "a rejected command has no effect");
     disk.set_capacity(u64::MAX);

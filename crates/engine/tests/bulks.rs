@@ -9,10 +9,10 @@ use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
 use sha2::{Digest, Sha256};
 use upesi_engine::{
-    DurableRecord, Effects, Engine, EngineHandle, EngineMetrics, EngineOptions, NoEffects, Participants,
-    Payload, Serving, SteppedEngine, Storage,
+    Availability, DurableRecord, Effects, Engine, EngineHandle, EngineMetrics, EngineOptions, NoEffects,
+    Participants, Payload, SteppedEngine, Storage,
 };
-use upesi_journal::sim_disk::{Kept, SimDisk};
+use upesi_journal::sim_disk::{SimDisk, SurvivingData};
 use upesi_ledger::codec::Decoder;
 use upesi_ledger::command::{BulkCommand, FulfilBulk, PrepareBulk};
 use upesi_ledger::{
@@ -263,7 +263,7 @@ fn full_disk_pauses_a_bulk_transfer() {
         }
     }
     assert!(progress.0 < BULK_ITEMS_MAX, "the disk was never full");
-    assert_eq!(world.handle.status().serving, Serving::ReadOnly);
+    assert_eq!(world.handle.status().serving, Availability::ReadOnly);
     world.turn();
     assert_eq!(world.progress(), progress, "items are decided without room");
     world.disk.set_capacity(u64::MAX);
@@ -294,7 +294,7 @@ fn bulk_transfer_continues_after_a_power_loss() {
 
 fn restarted(world: World) -> World {
     let World { disk, archive, engine, .. } = world;
-    let disk = disk.after_power_loss(Kept::Nothing);
+    let disk = disk.after_power_loss(SurvivingData::Nothing);
     drop(engine);
     World::on(disk, archive)
 }

@@ -11,10 +11,10 @@ use std::sync::Arc;
 
 use simulation::{Run, START_MS, soon};
 use upesi_engine::{
-    Engine, EngineMetrics, EngineOptions, NoEffects, Payload, Serving, StopReason, Storage, SubmitError,
+    Availability, Engine, EngineMetrics, EngineOptions, NoEffects, Payload, StopReason, Storage, SubmitError,
     follow,
 };
-use upesi_journal::sim_disk::{Fault, Kept, Operation, SimDisk};
+use upesi_journal::sim_disk::{DiskFault, Operation, SimDisk, SurvivingData};
 use upesi_journal::{Disk as _, EmbeddedLog};
 use upesi_tables::archive::MemoryArchive;
 use upesi_testsupport::scheme::{TestClock, id, onboard, prepare};
@@ -102,7 +102,7 @@ fn after_a_failed_sync_nothing_is_acknowledged() {
 
 async fn fail_at(ordinal: u64) {
     let disk = SimDisk::new(ordinal);
-    disk.inject(ordinal, Fault::Broken);
+    disk.inject(ordinal, DiskFault::Broken);
     let (engine, handle) = start(&disk);
     onboard(&handle, &["greenbank", "bluewallet"]).await;
     let (acknowledged, refused) = prepare_until_refused(&handle, 0..PREPARES).await;
@@ -113,15 +113,17 @@ async fn fail_at(ordinal: u64) {
         assert_eq!(refused, Some(SubmitError::Stopped), "operation {ordinal}");
         let reason = handle.stopped().await;
         assert!(matches!(reason, StopReason::Journal(_)), "operation {ordinal}: {reason}");
-        assert_eq!(handle.status().serving, Serving::Stopped(reason));
+        assert_eq!(handle.status().serving, Availability::Stopped(reason));
         let begun = acknowledged.len() as u64 + 1;
         let (later, refused) = prepare_until_refused(&handle, begun..PREPARES + 1).await;
         assert_eq!((later, refused), (vec![], Some(SubmitError::Stopped)), "operation {ordinal}");
         drop(engine);
     }
-    for after in
-        [disk.after_kill(), disk.after_power_loss(Kept::Nothing), disk.after_power_loss(Kept::Some(ordinal))]
-    {
+    for after in [
+        disk.after_kill(),
+        disk.after_power_loss(SurvivingData::Nothing),
+        disk.after_power_loss(SurvivingData::Some(ordinal)),
+    ] {
         let (engine, handle) = start(&after);
         for number in &acknowledged {
             assert!(
@@ -267,7 +269,7 @@ fn full_disk_does_not_stop_the_engine() {
             disk.set_capacity(u64::MAX);
             let (acknowledged, refused) = prepare_until_refused(&handle, next..next + 1).await;
             assert_eq!((acknowledged, refused), (vec![next], None));
-            assert_eq!(handle.status().serving, Serving::Yes);
+            assert_eq!(handle.status().serving, Availability::Yes);
             next += 1;
         }
         assert!(refusals > 100, "{refusals}");

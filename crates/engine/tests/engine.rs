@@ -8,18 +8,18 @@ use prometheus_client::registry::Registry;
 use sha2::{Digest as _, Sha256};
 use tempfile::TempDir;
 use upesi_engine::{
-    Clock as _, DurableRecord, Effects, Engine, EngineHandle, EngineMetrics, EngineOptions, NoEffects,
-    Participants, Payload, RequestKind, Serving, StartError, StopReason, SubmitError,
+    Availability, Clock as _, DurableRecord, Effects, Engine, EngineHandle, EngineMetrics, EngineOptions,
+    NoEffects, Participants, Payload, RequestKind, StartError, StopReason, SubmitError,
 };
 use upesi_ledger::command::{
-    AbortConversion, AskedMoney, ConversionCommand, FulfilConversion, FulfilState, Fulfilment,
-    PrepareConversion,
+    AbortFxTransfer, AskedMoney, FulfilFxTransfer, FulfilState, Fulfilment, FxTransferCommand,
+    PrepareFxTransfer,
 };
 use upesi_ledger::{CallbackContent, CallbackKey, Cause, Command, PublicState, Refusal, Reply, StateMethod};
 use upesi_testsupport::scheme::{
     PREIMAGE, TestClock, amount, fulfil, id, name, onboard, onboard_in, position, prepare,
 };
-use upesi_types::{ConversionId, Currency, ErrorCode, Timestamp};
+use upesi_types::{Currency, ErrorCode, FxTransferId, Timestamp};
 
 const START_MS: i64 = 1_900_000_000_000;
 
@@ -300,13 +300,13 @@ async fn each_change_of_positions_is_measured_once() {
     assert_eq!((pair.asked, pair.requests, pair.failed), (of_payee.asked, 3, 2));
 }
 
-fn conversion(number: u64) -> Command {
+fn fx_transfer(number: u64) -> Command {
     let money = |value: &str, currency: &str| AskedMoney {
         amount: Ok(amount(value)),
         currency: Currency::parse(currency).unwrap(),
     };
-    Command::Conversion(ConversionCommand::Prepare(Box::new(PrepareConversion {
-        id: ConversionId::new(id(number)),
+    Command::FxTransfer(FxTransferCommand::Prepare(Box::new(PrepareFxTransfer {
+        id: FxTransferId::new(id(number)),
         determining_transfer: Some(id(number + 100)),
         source: name("greenbank"),
         destination: Some(name("fxbank")),
@@ -333,31 +333,31 @@ async fn fx_transfers_are_in_the_response_times() {
     onboard(&handle, &["greenbank", "fxbank"]).await;
     onboard_in(&handle, "fxbank", Currency::parse("USD").unwrap()).await;
     for number in 1..=3 {
-        accepted(&handle, conversion(number), "").await;
+        accepted(&handle, fx_transfer(number), "").await;
     }
     clock.advance(250);
     let (source, destination, fingerprint) = (name("fxbank"), Some(name("greenbank")), [6; 16]);
-    let fulfil = FulfilConversion {
-        conversion: id(1).into(),
+    let fulfil = FulfilFxTransfer {
+        fx_transfer: id(1).into(),
         source,
         destination,
         state: FulfilState::Reserved,
         fulfilment: Fulfilment::Preimage(PREIMAGE),
         fingerprint,
     };
-    accepted(&handle, Command::Conversion(ConversionCommand::Fulfil(fulfil)), "").await;
-    let abort = AbortConversion {
-        conversion: id(2).into(),
+    accepted(&handle, Command::FxTransfer(FxTransferCommand::Fulfil(fulfil)), "").await;
+    let abort = AbortFxTransfer {
+        fx_transfer: id(2).into(),
         source,
         destination,
         code: ErrorCode::PAYEE_REJECTED_TRANSACTION,
         description: "no".into(),
         fingerprint,
     };
-    accepted(&handle, Command::Conversion(ConversionCommand::Abort(abort)), "").await;
+    accepted(&handle, Command::FxTransfer(FxTransferCommand::Abort(abort)), "").await;
     clock.advance(30_000);
     // The third one expires without an answer, and so does the first one, whose transfer never comes.
-    while handle.read(upesi_ledger::Ledger::live_conversions_len).await.unwrap() > 0 {}
+    while handle.read(upesi_ledger::Ledger::live_fx_transfers_len).await.unwrap() > 0 {}
     let fxp = handle.read(|ledger| ledger.participant_id(&name("fxbank")).unwrap()).await.unwrap();
     engine.shutdown();
 
@@ -405,7 +405,7 @@ async fn after_the_end_commands_are_refused() {
     assert_eq!(refused, Err(SubmitError::Stopped));
     assert_eq!(handle.read(upesi_ledger::Ledger::last_seq).await, Err(SubmitError::Stopped));
     assert_eq!(handle.stopped().await, StopReason::Shutdown);
-    assert_eq!(handle.status().serving, Serving::Stopped(StopReason::Shutdown));
+    assert_eq!(handle.status().serving, Availability::Stopped(StopReason::Shutdown));
 }
 
 #[tokio::test]

@@ -10,7 +10,7 @@ use std::thread;
 
 use tokio::runtime::{Builder, Runtime};
 use upesi_engine::{
-    AnsweringStandby, Engine, EngineHandle, EngineMetrics, EngineOptions, Fold, Follow, FollowError,
+    AnsweringStandby, Engine, EngineHandle, EngineMetrics, EngineOptions, Follow, FollowError, LedgerFold,
     NoEffects, Payload, SharedParticipants, StandbyEngine, SteppedEngine, Storage, SubmitError, follow,
     follow_from_oldest,
 };
@@ -137,7 +137,7 @@ fn fold_from_a_snapshot_has_the_same_state_as_from_the_first_record() {
     let directory = tempfile::tempdir().unwrap();
     let last = filled(directory.path(), true);
     let log = log_of(directory.path());
-    let whole = Fold::new(&log, Ledger::new(LedgerConfig::default()), 0).finish().unwrap();
+    let whole = LedgerFold::new(&log, Ledger::new(LedgerConfig::default()), 0).finish().unwrap();
     assert_eq!(whole.last_seq(), last);
     let store = SnapshotStore::open_for_reading(Arc::new(RealDisk::new(directory.path(), Access::Read)) as _);
     let snapshots: Vec<_> = store.list().unwrap().iter().map(|info| store.read(info.seq).unwrap()).collect();
@@ -145,10 +145,10 @@ fn fold_from_a_snapshot_has_the_same_state_as_from_the_first_record() {
     for snapshot in &snapshots {
         let begin = Ledger::decode_snapshot(&snapshot.bytes, LedgerConfig::default()).unwrap();
         assert_eq!(begin.last_seq(), snapshot.seq);
-        let ledger = Fold::new(&log, begin, 0).finish().unwrap();
+        let ledger = LedgerFold::new(&log, begin, 0).finish().unwrap();
         assert!(ledger.encode_unfinished() == whole.encode_unfinished(), "from snapshot {}", snapshot.seq);
     }
-    let earliest = Fold::earliest(&log, &snapshots, LedgerConfig::default()).unwrap();
+    let earliest = LedgerFold::earliest(&log, &snapshots, LedgerConfig::default()).unwrap();
     assert_eq!(earliest.ledger.last_seq(), 0, "the journal is whole");
 }
 
@@ -158,7 +158,7 @@ fn fold_ends_at_the_requested_record_or_an_error() {
     let directory = tempfile::tempdir().unwrap();
     let last = filled(directory.path(), true);
     let log = log_of(directory.path());
-    let begin = || Fold::new(&log, Ledger::new(LedgerConfig::default()), 0);
+    let begin = || LedgerFold::new(&log, Ledger::new(LedgerConfig::default()), 0);
     let mut fold = begin();
     assert!(fold.next(last).unwrap());
     assert!(!fold.next(1).unwrap(), "the next record is beyond");
@@ -235,9 +235,9 @@ fn removed_record_is_an_error_with_its_remedy() {
     // A reader that cannot start at the first record starts at a snapshot.
     let store = SnapshotStore::open_for_reading(Arc::new(RealDisk::new(data, Access::Read)) as _);
     let snapshots: Vec<_> = store.list().unwrap().iter().map(|info| store.read(info.seq).unwrap()).collect();
-    let fold = Fold::earliest(&log, &snapshots, LedgerConfig::default()).unwrap();
+    let fold = LedgerFold::earliest(&log, &snapshots, LedgerConfig::default()).unwrap();
     assert_eq!(fold.ledger.last_seq(), snapshots[0].seq);
-    let error = Fold::earliest(&log, &[], LedgerConfig::default()).unwrap().finish().unwrap_err();
+    let error = LedgerFold::earliest(&log, &[], LedgerConfig::default()).unwrap().finish().unwrap_err();
     assert!(error.to_string().contains(&format!("oldest is {oldest}")), "{error}");
 }
 

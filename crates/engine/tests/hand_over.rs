@@ -7,7 +7,8 @@ use upesi_engine::{
 };
 use upesi_journal::sim_disk::SimDisk;
 use upesi_journal::{
-    Appended, Appender, Batch, Claimed, EmbeddedLog, JournalError, Log, LogReader, Maintenance, Options,
+    AppendedBatch, Appender, Batch, ClaimedLog, EmbeddedLog, JournalError, Log, LogReader, Maintenance,
+    Options,
 };
 use upesi_ledger::Reply;
 use upesi_tables::archive::MemoryArchive;
@@ -37,7 +38,7 @@ struct SharedAppender {
 }
 
 impl Log for Shared {
-    fn claim(&self, known_durable_seq: u64) -> Result<Claimed, JournalError> {
+    fn claim(&self, known_durable_seq: u64) -> Result<ClaimedLog, JournalError> {
         let claimed = self.inner.claim(known_durable_seq)?;
         let appender = Box::new(SharedAppender {
             inner: claimed.appender,
@@ -45,7 +46,7 @@ impl Log for Shared {
             ending: self.ending,
             handed_over: Arc::clone(&self.handed_over),
         });
-        Ok(Claimed { appender, ..claimed })
+        Ok(ClaimedLog { appender, ..claimed })
     }
 
     fn oldest_seq(&self) -> Result<Option<u64>, JournalError> {
@@ -62,7 +63,7 @@ impl Log for Shared {
 }
 
 impl Appender for SharedAppender {
-    fn append(&mut self, batch: &mut Batch) -> Result<Appended, JournalError> {
+    fn append(&mut self, batch: &mut Batch) -> Result<AppendedBatch, JournalError> {
         let appended = self.inner.append(batch)?;
         self.last_seq = appended.last_seq;
         Ok(appended)

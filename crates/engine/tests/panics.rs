@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use upesi_engine::{
-    DurableRecord, Effects, Engine, EngineHandle, EngineMetrics, EngineOptions, Participants, Payload,
-    Serving, StopReason, Storage, SubmitError,
+    Availability, DurableRecord, Effects, Engine, EngineHandle, EngineMetrics, EngineOptions, Participants,
+    Payload, StopReason, Storage, SubmitError,
 };
 use upesi_journal::sim_disk::SimDisk;
 use upesi_ledger::{AdminCommand, CallbackKey, Command};
@@ -115,7 +115,7 @@ fn panic_of_any_thread_is_resumed_when_the_engine_ends() {
                 let _ = handle.submit(Command::Admin(command), Payload::default()).await;
                 let reason = handle.stopped().await;
                 assert_eq!(reason, StopReason::Panicked(thread));
-                assert_eq!(handle.status().serving, Serving::Stopped(reason));
+                assert_eq!(handle.status().serving, Availability::Stopped(reason));
                 // The engine reports that it stops a moment before it rejects commands.
                 let tick = || handle.submit(Command::Tick, Payload::default());
                 while tick().await != Err(SubmitError::Stopped) {}

@@ -8,13 +8,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Waker};
 
 use upesi_engine::{
-    AnsweringStandby, EngineHandle, EngineMetrics, EngineOptions, NoEffects, Payload, Search, SearchPlace,
-    Serving, SharedParticipants, StandbyEngine, SteppedEngine, Storage, SubmitError, first_needed_record,
-    rehearse,
+    AnsweringStandby, Availability, EngineHandle, EngineMetrics, EngineOptions, NoEffects, Payload, Search,
+    SearchPosition, SharedParticipants, StandbyEngine, SteppedEngine, Storage, SubmitError,
+    first_needed_record, rehearse,
 };
-use upesi_journal::sim_disk::{Kept, SimDisk};
+use upesi_journal::sim_disk::{SimDisk, SurvivingData};
 use upesi_journal::{
-    Claimed, Disk, END, EmbeddedLog, JournalError, Log, LogReader, Record, SnapshotStore, TornTail,
+    ClaimedLog, Disk, END, EmbeddedLog, JournalError, Log, LogReader, Record, SnapshotStore, TornTail,
 };
 use upesi_ledger::{CallbackKey, Command, Ledger, PublicState, Reply, Transfer};
 use upesi_tables::archive::{Archive as _, MemoryArchive};
@@ -229,7 +229,7 @@ fn a_standby_has_the_leaders_archive_and_snapshots() {
     assert!((100..160).all(stored) && !stored(160));
     assert!(last_seq - written().1 <= SNAPSHOT_EVERY);
     // The follower becomes leader: its state equals the state after a start.
-    let image = Arc::new(world.disk.after_power_loss(Kept::Everything));
+    let image = Arc::new(world.disk.after_power_loss(SurvivingData::Everything));
     let log = Arc::new(EmbeddedLog::new(image, upesi_journal::Options::default()));
     let options = EngineOptions { log: Some(log), ..options.clone() };
     let expected = rehearse(&options).unwrap().ledger;
@@ -254,7 +254,7 @@ struct Prepared(Arc<dyn Log>);
 struct UpToRecords(Box<dyn LogReader>);
 
 impl Log for Prepared {
-    fn claim(&self, known_durable_seq: u64) -> Result<Claimed, JournalError> {
+    fn claim(&self, known_durable_seq: u64) -> Result<ClaimedLog, JournalError> {
         self.0.claim(known_durable_seq)
     }
 
@@ -294,7 +294,7 @@ impl LogReader for UpToRecords {
 fn start_and_takeover_read_up_to_the_last_record() {
     let mut world = World::new();
     distances(&mut world, 100..110);
-    let image: Arc<dyn Disk> = Arc::new(world.disk.after_power_loss(Kept::Everything));
+    let image: Arc<dyn Disk> = Arc::new(world.disk.after_power_loss(SurvivingData::Everything));
     let last_seq = upesi_journal::verify(Arc::clone(&image)).unwrap().last_seq;
     let log = EmbeddedLog::new(image, upesi_journal::Options::default());
     let log: Arc<dyn Log> = Arc::new(Prepared(Arc::new(log)));
@@ -337,7 +337,7 @@ fn deferred_removal_keeps_transfers_for_their_export() {
     standby.follow_to(world.handle.status().durable_seq).unwrap();
     let stored = || (100..110).filter(|number| archive.get(&id(*number)).unwrap().is_some()).count();
     assert_eq!(stored(), 10, "a follower");
-    let image = Arc::new(world.disk.after_power_loss(Kept::Everything));
+    let image = Arc::new(world.disk.after_power_loss(SurvivingData::Everything));
     let log = Arc::new(EmbeddedLog::new(image, upesi_journal::Options::default()));
     let options = EngineOptions { log: Some(log), ..options };
     let (mut engine, _handle) = SteppedEngine::take_over(standby, options, Box::new(NoEffects)).unwrap();
@@ -369,7 +369,7 @@ fn removed_transfers_leave_the_standbys_archive() {
             standby.follow_to(world.handle.status().durable_seq).unwrap();
             assert_eq!(stored(), 0);
         }
-        let image = Arc::new(world.disk.after_power_loss(Kept::Everything));
+        let image = Arc::new(world.disk.after_power_loss(SurvivingData::Everything));
         let log = Arc::new(EmbeddedLog::new(image, upesi_journal::Options::default()));
         let options = EngineOptions { log: Some(log), ..options };
         let (mut engine, _handle) = SteppedEngine::take_over(standby, options, Box::new(NoEffects)).unwrap();
@@ -394,7 +394,7 @@ fn standby_answers_queries() {
     let (standby, handle) = AnsweringStandby::start(standby, &options, &copy).unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let known = || runtime.block_on(handle.read(|ledger| ledger.last_seq()));
-    assert_eq!((known(), handle.status().serving), (Ok(0), Serving::Following));
+    assert_eq!((known(), handle.status().serving), (Ok(0), Availability::Following));
     assert!(handle.status().is_durable && handle.status().is_new);
     for seq in [last_seq / 2, last_seq] {
         standby.follow_to(seq).unwrap();
@@ -412,7 +412,7 @@ fn standby_answers_queries() {
     assert_eq!(refused, Err(SubmitError::Stopped));
     let standby = standby.end();
     assert_eq!(known(), Err(SubmitError::Stopped));
-    let image = Arc::new(world.disk.after_power_loss(Kept::Everything));
+    let image = Arc::new(world.disk.after_power_loss(SurvivingData::Everything));
     let log = Arc::new(EmbeddedLog::new(image, upesi_journal::Options::default()));
     let options = EngineOptions { log: Some(log), ..options };
     let (engine, _handle) = SteppedEngine::take_over(standby, options, Box::new(NoEffects)).unwrap();
@@ -433,7 +433,7 @@ fn snapshots_wait_for_space_and_the_engine_continues() {
     }
     assert_eq!(world.newest_snapshot(), before, "the disk has no space for one");
     assert!(world.last_seq() - before > 2 * SNAPSHOT_EVERY);
-    assert_eq!(world.handle.status().serving, Serving::Yes);
+    assert_eq!(world.handle.status().serving, Availability::Yes);
     world.is_full = false;
     world.during(async |_| ());
     assert!(
@@ -457,7 +457,7 @@ fn reports_of_deliveries_are_kept_while_the_disk_is_full() {
         }
         taken
     });
-    assert_eq!(world.handle.status().serving, Serving::ReadOnly);
+    assert_eq!(world.handle.status().serving, Availability::ReadOnly);
     let owed = owed(&world);
     assert_eq!(owed.len() as u64, 5 + bodies);
     for key in &owed {
@@ -468,12 +468,12 @@ fn reports_of_deliveries_are_kept_while_the_disk_is_full() {
     world.disk.set_capacity(u64::MAX);
     world.engine.turn(true);
     assert_eq!(self::owed(&world), [], "delivered callbacks are no longer owed");
-    assert_eq!(world.handle.status().serving, Serving::Yes);
+    assert_eq!(world.handle.status().serving, Availability::Yes);
 }
 
 /// Goes through all pages of a search.
 fn pages(world: &mut World, search: &Search) -> (BTreeMap<TransferId, Amount>, usize) {
-    let (mut place, mut found, mut pages) = (SearchPlace::Reserved(None), BTreeMap::new(), 0);
+    let (mut place, mut found, mut pages) = (SearchPosition::Reserved(None), BTreeMap::new(), 0);
     loop {
         let piece = world.during(async |handle| handle.find(search.clone(), place).await.unwrap());
         assert!(piece.transfers.len() <= search.limit, "{} on a page", piece.transfers.len());
@@ -556,8 +556,8 @@ fn search_yields_to_payments_after_a_thousand_transfers() {
         let counting = Arc::clone(&looked_at);
         let is_sought = move |_: &Transfer| counting.fetch_add(1, Ordering::Relaxed) > usize::MAX / 2;
         let search = Search { is_sought: Arc::new(is_sought), ..search(10, 1_000_000, |_| true) };
-        let (mut place, mut per_question) = (SearchPlace::Reserved(None), Vec::new());
-        while !matches!(place, SearchPlace::Archived(_)) {
+        let (mut place, mut per_question) = (SearchPosition::Reserved(None), Vec::new());
+        while !matches!(place, SearchPosition::Archived(_)) {
             let handle = world.handle.clone();
             let mut found = pin!(handle.find(search.clone(), place));
             let next = loop {

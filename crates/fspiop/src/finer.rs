@@ -17,8 +17,8 @@ impl Message {
     pub fn reject_finer_amounts(&mut self, operation: Operation, body: &[u8]) -> Result<(), SyncError> {
         match self {
             Self::Prepare(prepare) => reject(&mut prepare.amount, prepare.currency),
-            Self::Conversion(conversion) => {
-                for side in [&mut conversion.source, &mut conversion.target] {
+            Self::FxTransfer(fx_transfer) => {
+                for side in [&mut fx_transfer.source, &mut fx_transfer.target] {
                     reject(&mut side.amount, side.currency);
                 }
             }

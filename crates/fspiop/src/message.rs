@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use upesi_types::{Amount, Currency, ErrorCode, FspId, Timestamp, TransferId, UnfitAmount};
 
 use crate::body::{
-    self, BulkFulfilBody, BulkTransferBody, ConversionFulfilBody, FulfilBody, RefusedAmount,
+    self, BulkFulfilBody, BulkTransferBody, FulfilBody, FxTransferFulfilBody, RefusedAmount,
     parse_error_body_of,
 };
 use crate::{Action, Operation, PartyIdType, Resource, SyncError};
@@ -25,9 +25,9 @@ pub enum Message {
     /// `PUT …/error` of `/transfers`, `/fxTransfers` and `/bulkTransfers`
     Abort(Abort),
     /// `POST /fxTransfers`
-    Conversion(Box<Conversion>),
+    FxTransfer(Box<FxTransfer>),
     /// `PUT /fxTransfers/{ID}`
-    ConversionFulfil(ConversionFulfilBody),
+    FxTransferFulfil(FxTransferFulfilBody),
     /// `POST /bulkTransfers`
     BulkTransfer(Box<BulkTransferBody>),
     /// `PUT /bulkTransfers/{ID}`
@@ -91,7 +91,7 @@ pub struct Prepare {
 
 /// `POST /fxTransfers`
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Conversion {
+pub struct FxTransfer {
     /// Identifies the FX transfer in all messages about it.
     pub commit_request_id: TransferId,
     /// The transfer whose outcome determines the outcome of the FX transfer.
@@ -101,9 +101,9 @@ pub struct Conversion {
     /// The FXP.
     pub counter_party_fsp: FspId,
     /// The money that is sold.
-    pub source: ConversionMoney,
+    pub source: FxTransferMoney,
     /// The money that is bought.
-    pub target: ConversionMoney,
+    pub target: FxTransferMoney,
     /// SHA-256 of the fulfilment; `None` if no fulfilment could match the text. It is then rejected asynchronously.
     pub condition: Option<[u8; 32]>,
     /// Time when the FX transfer expires. Its absence is rejected asynchronously.
@@ -112,7 +112,7 @@ pub struct Conversion {
 
 /// One side of an FX transfer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ConversionMoney {
+pub struct FxTransferMoney {
     /// The amount, or the text of an amount that the ledger cannot represent and rejects asynchronously.
     pub amount: Result<Amount, UnfitAmount>,
     pub currency: Currency,
@@ -219,7 +219,7 @@ impl Message {
                 let expires_at = quote.terms.expiration;
                 Self::FxQuote { id: quote.conversion_request_id, source, target, expires_at }
             }
-            Resource::FxTransfers => Self::Conversion(body::parse_conversion(body)?.into()),
+            Resource::FxTransfers => Self::FxTransfer(body::parse_fx_transfer(body)?.into()),
             Resource::TransactionRequests => {
                 let id = body::parse_transaction_request(body)?.transaction_request_id;
                 Self::TransactionRequest { id }
@@ -249,7 +249,7 @@ impl Message {
             Resource::FxQuotes => other(body::parse_fx_quote_response(body)),
             Resource::TransactionRequests => other(body::parse_transaction_request_response(body)),
             Resource::Authorizations => other(body::parse_authorization(body)),
-            Resource::FxTransfers => Ok(Self::ConversionFulfil(body::parse_conversion_fulfil(body)?)),
+            Resource::FxTransfers => Ok(Self::FxTransferFulfil(body::parse_fx_transfer_fulfil(body)?)),
             Resource::BulkTransfers => Ok(Self::BulkFulfil(Box::new(body::parse_bulk_fulfil(body)?))),
             Resource::Services => Err(SyncError::not_implemented()),
         }
@@ -273,23 +273,23 @@ impl From<body::PrepareBody<'_>> for Prepare {
     }
 }
 
-impl From<body::ConversionBody<'_>> for Box<Conversion> {
-    fn from(conversion: body::ConversionBody<'_>) -> Self {
-        let money = |side: body::ConvertedAmount<'_>| ConversionMoney {
+impl From<body::FxTransferBody<'_>> for Box<FxTransfer> {
+    fn from(fx_transfer: body::FxTransferBody<'_>) -> Self {
+        let money = |side: body::ConvertedAmount<'_>| FxTransferMoney {
             amount: side
                 .amount
                 .map_err(|RefusedAmount { error, text }| UnfitAmount { error, text: text.into() }),
             currency: side.currency,
         };
-        Self::new(Conversion {
-            commit_request_id: conversion.commit_request_id,
-            determining_transfer_id: conversion.determining_transfer_id,
-            initiating_fsp: conversion.initiating_fsp,
-            counter_party_fsp: conversion.counter_party_fsp,
-            source: money(conversion.source),
-            target: money(conversion.target),
-            condition: conversion.condition,
-            expires_at: conversion.expiration,
+        Self::new(FxTransfer {
+            commit_request_id: fx_transfer.commit_request_id,
+            determining_transfer_id: fx_transfer.determining_transfer_id,
+            initiating_fsp: fx_transfer.initiating_fsp,
+            counter_party_fsp: fx_transfer.counter_party_fsp,
+            source: money(fx_transfer.source),
+            target: money(fx_transfer.target),
+            condition: fx_transfer.condition,
+            expires_at: fx_transfer.expiration,
         })
     }
 }
@@ -457,23 +457,23 @@ mod tests {
             "sourceAmount":{{"currency":"BWP","amount":"300"}},"targetAmount":{{"currency":"TZS","amount":"48000.5"}},
             "condition":"zkPzOVxMB-hEjHI5NnWaVhPx3FGJEiZ1Q8ysbpRa51s","expiration":"2031-04-01T12:00:30.000Z"}}"#
         );
-        let Ok(Message::Conversion(conversion)) = read("POST /fxTransfers", &post) else { panic!("none") };
-        assert_eq!(conversion.commit_request_id, TransferId::parse(ID).unwrap());
+        let Ok(Message::FxTransfer(fx_transfer)) = read("POST /fxTransfers", &post) else { panic!("none") };
+        assert_eq!(fx_transfer.commit_request_id, TransferId::parse(ID).unwrap());
         let determining = TransferId::parse("5b1c7d0e-2f34-4a6b-9c8d-0e1f2a3b4c5d");
-        assert_eq!(conversion.determining_transfer_id, determining);
-        let names = (conversion.initiating_fsp.as_str(), conversion.counter_party_fsp.as_str());
+        assert_eq!(fx_transfer.determining_transfer_id, determining);
+        let names = (fx_transfer.initiating_fsp.as_str(), fx_transfer.counter_party_fsp.as_str());
         assert_eq!(names, ("greenbank", "forex"));
-        let money = |side: ConversionMoney| (side.amount.unwrap().to_string(), side.currency);
-        assert_eq!(money(conversion.source), ("300".into(), currency("BWP")));
-        assert_eq!(money(conversion.target), ("48000.5".into(), currency("TZS")));
-        assert_eq!(conversion.expires_at, Timestamp::parse_iso("2031-04-01T12:00:30.000Z"));
+        let money = |side: FxTransferMoney| (side.amount.unwrap().to_string(), side.currency);
+        assert_eq!(money(fx_transfer.source), ("300".into(), currency("BWP")));
+        assert_eq!(money(fx_transfer.target), ("48000.5".into(), currency("TZS")));
+        assert_eq!(fx_transfer.expires_at, Timestamp::parse_iso("2031-04-01T12:00:30.000Z"));
         let bare = post
             .replace(r#""determiningTransferId":"5b1c7d0e-2f34-4a6b-9c8d-0e1f2a3b4c5d","#, "")
             .replace(r#","expiration":"2031-04-01T12:00:30.000Z""#, "");
-        let Ok(Message::Conversion(bare)) = read("POST /fxTransfers", &bare) else { panic!("none") };
+        let Ok(Message::FxTransfer(bare)) = read("POST /fxTransfers", &bare) else { panic!("none") };
         assert_eq!((bare.determining_transfer_id, bare.expires_at), (None, None), "refused later");
         let digits = "1234567890123456.78";
-        let Ok(Message::Conversion(refused)) = read("POST /fxTransfers", &post.replace("48000.5", digits))
+        let Ok(Message::FxTransfer(refused)) = read("POST /fxTransfers", &post.replace("48000.5", digits))
         else {
             panic!("none")
         };
@@ -482,7 +482,7 @@ mod tests {
         let put = format!("PUT /fxTransfers/{ID}");
         let fulfil =
             r#"{"conversionState":"RESERVED","fulfilment":"WLctttbu2HvTX1XWvMoRbcO_ruKfyQfsbzt1pQJ6b1Y"}"#;
-        let Ok(Message::ConversionFulfil(fulfil)) = read(&put, fulfil) else { panic!("no fulfil") };
+        let Ok(Message::FxTransferFulfil(fulfil)) = read(&put, fulfil) else { panic!("no fulfil") };
         assert_eq!(fulfil.conversion_state, body::TransferState::Reserved);
         assert!(fulfil.fulfilment.is_some());
         assert_eq!(read(&put, r#"{"conversionState":"DONE"}"#), Err(3100));

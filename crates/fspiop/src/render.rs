@@ -61,7 +61,7 @@ pub fn write_transfer_state(
 }
 
 /// Appends the body of a `PUT` or `PATCH /fxTransfers/{ID}`.
-pub fn write_conversion_state(
+pub fn write_fx_transfer_state(
     out: &mut Vec<u8>,
     completed: Option<Timestamp>,
     state: &str,

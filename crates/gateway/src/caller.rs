@@ -13,13 +13,15 @@ use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
-use proof::Flaw;
+use proof::ProofError;
 use tokio::time::Instant;
 use upesi_engine::{Participants, SharedParticipants};
 use upesi_fspiop::SyncError;
-use upesi_http::{Connection, Facts, Failures, KnownAs, OtherIdentity, OverShare, Peer, PeerIdentity};
+use upesi_http::{
+    CertificateFacts, Connection, Failures, KnownAs, OtherIdentity, OverShare, Peer, PeerIdentity,
+};
 use upesi_ledger::{Binding, BindingKind, Participant, ParticipantId};
-use upesi_oidc::Fault;
+use upesi_oidc::TokenFault;
 use upesi_types::{ErrorCode, FspId};
 
 pub use address_lists::{AddressLists, IPV6_PREFIX_MAX};
@@ -88,11 +90,11 @@ pub(crate) enum Denial {
     /// The request has no token, but needs one.
     NoToken,
     /// Its token is not valid.
-    Token(Flaw),
+    Token(ProofError),
     /// The client of its token is not bound to a participant.
     Client,
     /// The gateway names no participant that it may act for.
-    Gateway(Flaw),
+    Gateway(ProofError),
     /// Certificate and token identify different participants.
     Disagreement,
     /// The certificate is not bound to a participant.
@@ -120,8 +122,8 @@ impl Denial {
     const fn name(self) -> &'static str {
         match self {
             Self::NoToken => "no_token",
-            Self::Token(Flaw::Token(Fault::Expired)) => "token_expired",
-            Self::Token(Flaw::Token(Fault::Early)) => "token_not_yet_valid",
+            Self::Token(ProofError::Token(TokenFault::Expired)) => "token_expired",
+            Self::Token(ProofError::Token(TokenFault::Early)) => "token_not_yet_valid",
             Self::Token(_) => "token",
             Self::Client => "client",
             Self::Gateway(_) => "gateway",
@@ -139,7 +141,7 @@ impl Denial {
     }
 
     /// The detail for the log.
-    const fn flaw(self) -> Option<Flaw> {
+    const fn flaw(self) -> Option<ProofError> {
         match self {
             Self::Token(flaw) | Self::Gateway(flaw) => Some(flaw),
             _ => None,
@@ -177,7 +179,7 @@ impl Denial {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Refused {
+struct RejectionLabels {
     reason: &'static str,
     fsp: String,
 }
@@ -190,7 +192,7 @@ pub(crate) struct Callers {
     are_bindings_required: bool,
     addresses: AddressLists,
     tokens: Option<Tokens>,
-    refused: Family<Refused, Counter>,
+    refused: Family<RejectionLabels, Counter>,
     certificates: Certificates,
     failures: Mutex<Failures>,
 }
@@ -203,7 +205,7 @@ impl Callers {
         tokens: Option<Tokens>,
         registry: &mut Registry,
     ) -> Self {
-        let refused = Family::<Refused, Counter>::default();
+        let refused = Family::<RejectionLabels, Counter>::default();
         registry.register(
             "upesi_auth_refused",
             "Requests that failed authentication, by reason and authenticated participant",
@@ -402,10 +404,10 @@ impl Callers {
 
     fn note(&self, denial: Denial, fsp: &str, peer: Option<&Peer>) {
         let reason = denial.name();
-        self.refused.get_or_create(&Refused { reason, fsp: fsp.to_owned() }).inc();
+        self.refused.get_or_create(&RejectionLabels { reason, fsp: fsp.to_owned() }).inc();
         let mut failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(times) = failures.note(Instant::now()) {
-            let text = |of: fn(&Facts) -> &str| peer.map_or("", |peer| of(peer.facts()));
+            let text = |of: fn(&CertificateFacts) -> &str| peer.map_or("", |peer| of(peer.facts()));
             let (subject, issuer) = (text(|facts| &facts.subject), text(|facts| &facts.issuer));
             let spki_sha256 = peer.map(|peer| peer.facts().spki_sha256.to_string()).unwrap_or_default();
             let why = denial.flaw().map(|flaw| flaw.to_string()).unwrap_or_default();
@@ -439,7 +441,10 @@ pub(crate) fn check_blocks(
 }
 
 /// The one participant that a certificate is bound to. It must not be bound to a gateway as well.
-fn bound_participant(participants: &Participants, facts: &Facts) -> Result<Option<PeerIdentity>, Denial> {
+fn bound_participant(
+    participants: &Participants,
+    facts: &CertificateFacts,
+) -> Result<Option<PeerIdentity>, Denial> {
     let (mut found, mut is_of_gateway) = (None, false);
     for binding in bindings_of(facts) {
         is_of_gateway |= participants.is_of_gateway(&binding);
@@ -465,7 +470,7 @@ fn identity_of(participants: &Participants, id: ParticipantId) -> Option<PeerIde
 }
 
 /// The bindings that a certificate matches.
-fn bindings_of(facts: &Facts) -> impl Iterator<Item = Binding> {
+fn bindings_of(facts: &CertificateFacts) -> impl Iterator<Item = Binding> {
     let digests = [
         (BindingKind::SpkiSha256, facts.spki_sha256.to_string()),
         (BindingKind::CertSha256, facts.certificate_sha256.to_string()),
@@ -482,7 +487,7 @@ fn bindings_of(facts: &Facts) -> impl Iterator<Item = Binding> {
 
 /// The bindings by name that a certificate matches, without its issuer's key. A common name is used only if there are
 /// no alternative names, which are more exact.
-fn names_of(facts: &Facts) -> impl Iterator<Item = Binding> {
+fn names_of(facts: &CertificateFacts) -> impl Iterator<Item = Binding> {
     let uris = facts.uris.iter().map(|uri| (BindingKind::SanUri, uri.clone()));
     let names = facts.dns.iter().map(|name| (BindingKind::SanDns, name.clone()));
     let parts = facts.subject_parts.iter().filter(|(part, _)| *part != "CN" || !facts.has_alternative_names);
@@ -496,7 +501,7 @@ fn names_of(facts: &Facts) -> impl Iterator<Item = Binding> {
 
 /// Whether a binding by name is valid without the issuer's key. With two authorities, an intermediate of one can have
 /// the name of the other, and can certify any name.
-fn counts(name: &Binding, facts: &Facts) -> bool {
+fn counts(name: &Binding, facts: &CertificateFacts) -> bool {
     facts.verified_issuer.is_some_and(|issuer| {
         issuer.is_of_only_authority || (name.kind == BindingKind::Subject && issuer.has_unique_name)
     })

@@ -18,17 +18,17 @@ use upesi_oidc::Provider;
 use upesi_types::{ErrorCode, Timestamp};
 
 use super::authenticator::{Authenticator, TrustEveryone};
-use super::large_bodies::{Seat, Sender, StrangersBodies};
+use super::large_bodies::{AnonymousBodies, BodyPermit, Sender};
 use crate::access_log::Access;
 use crate::admission::{AdmissionGate, class_of};
 use crate::answer::Answer;
 use crate::caller::{Caller, Callers, Denial, Proof, Tokens};
 use crate::config::GatewayConfig;
-use crate::large_bodies::{LargeBodies, SMALL_BODY_BYTES_MAX, Unread};
+use crate::large_bodies::{BodyFailure, LargeBodies, SMALL_BODY_BYTES_MAX};
 use crate::metrics::{GatewayMetrics, Labels};
 use crate::operations::OperatorEndpoint;
-use crate::rates::{RateSettings, Rates, Refused};
-use crate::role::{Role, Roles};
+use crate::rates::{RateRejection, RateSettings, Rates};
+use crate::role::{HubRole, HubRoles};
 use crate::route::{Endpoint, NoEndpoint};
 use crate::{answer, operations, request, route};
 
@@ -38,7 +38,7 @@ const STRANGERS_BODIES_MAX: usize = 16;
 
 /// Accepts FSPIOP requests, passes them to a handler or to the leader, and answers when they are accepted.
 pub struct Gateway<H> {
-    roles: Roles<H>,
+    roles: HubRoles<H>,
     config: GatewayConfig,
     gate: AdmissionGate,
     rates: Arc<Rates>,
@@ -51,7 +51,7 @@ pub struct Gateway<H> {
     pace: Pace,
     /// Rate limits of rejections, by the party of the connection.
     rejections: Pace,
-    strangers: StrangersBodies,
+    strangers: AnonymousBodies,
     metadata: Bytes,
     started_at: Timestamp,
 }
@@ -59,7 +59,7 @@ pub struct Gateway<H> {
 /// The parts that a gateway needs.
 pub struct GatewayContext<H> {
     /// The role of the hub, with the handler of the requests.
-    pub roles: Roles<H>,
+    pub roles: HubRoles<H>,
     /// The hub's time.
     pub clock: Arc<dyn Clock>,
     /// Verifies the sender of each request, for example by its signature.
@@ -79,11 +79,11 @@ impl<H> GatewayContext<H> {
     /// A context of a standalone hub with the defaults: the engine's time, trust in every sender, no participants, no
     /// rate limits, no cache.
     pub fn new(engine: EngineHandle, handler: H) -> Self {
-        Self::of(engine.clock(), Roles::alone(engine, handler))
+        Self::of(engine.clock(), HubRoles::alone(engine, handler))
     }
 
     /// A context of a hub in these roles with this time, and otherwise the defaults.
-    pub fn of(clock: Arc<dyn Clock>, roles: Roles<H>) -> Self {
+    pub fn of(clock: Arc<dyn Clock>, roles: HubRoles<H>) -> Self {
         Self {
             clock,
             roles,
@@ -138,7 +138,7 @@ impl<H: Handler> Gateway<H> {
             metrics: GatewayMetrics::register(registry, config.records_metrics),
             pace: Pace::new(config.pace),
             rejections: Pace::new(config.pace),
-            strangers: StrangersBodies::new(STRANGERS_BODIES_MAX),
+            strangers: AnonymousBodies::new(STRANGERS_BODIES_MAX),
             gate: AdmissionGate::new(config.admission.clone(), participants, registry),
             metadata: operations::metadata(&config),
             started_at: clock.now(),
@@ -161,12 +161,12 @@ impl<H: Handler> Gateway<H> {
     }
 
     /// Decides by the head alone whether to accept a request.
-    fn admit(&self, operation: Operation, head: Head<'_>, body: &Incoming) -> Result<(), Refused> {
+    fn admit(&self, operation: Operation, head: Head<'_>, body: &Incoming) -> Result<(), RateRejection> {
         let class = class_of(&head.parts.method);
         self.rates
             .ask(operation, head.caller, head.received)
             .inspect_err(|refused| self.gate.note(class, refused.refusal, head.caller))?;
-        let soon = |refusal| Refused { refusal, retry_after_s: answer::RETRY_AFTER_S };
+        let soon = |refusal| RateRejection { refusal, retry_after_s: answer::RETRY_AFTER_S };
         if operation.resource().moves_money() {
             self.gate.ask_engine(class, head.received).map_err(soon)?;
         }
@@ -247,7 +247,7 @@ impl<H: Handler> Gateway<H> {
     /// Answers a request that admission rejected.
     async fn turn_away(
         &self,
-        refused: Refused,
+        refused: RateRejection,
         labels: Labels,
         parts: Parts,
         request_body: Incoming,
@@ -258,7 +258,7 @@ impl<H: Handler> Gateway<H> {
         if let Some(delay) = self.gate.refusal_delay() {
             sleep(delay).await;
         }
-        let Refused { refusal, retry_after_s } = refused;
+        let RateRejection { refusal, retry_after_s } = refused;
         let (error, text) = self.gate.body(refusal);
         self.metrics.count_turned_away(labels, &error);
         let mut answer = answer::refusal_with_body(&error, text);
@@ -297,7 +297,7 @@ impl<H: Handler> Gateway<H> {
     }
 
     /// Counts a body that may be large, if its sender is not authenticated and names no participant.
-    fn seat_for(&self, body: &Incoming, head: Head<'_>) -> Result<Option<Seat<'_>>, SyncError> {
+    fn seat_for(&self, body: &Incoming, head: Head<'_>) -> Result<Option<BodyPermit<'_>>, SyncError> {
         let Head { caller, connection, .. } = head;
         let is_small = body.size_hint().upper().is_some_and(|bytes| bytes <= SMALL_BODY_BYTES_MAX as u64);
         if is_small || connection.is_known() || self.gate.knows(caller) {
@@ -338,8 +338,8 @@ impl<H: Handler> Gateway<H> {
             self.gate.charge(class_of(&parts.method), caller, bytes.len() as u64, received);
         }
         read.map_err(|unread| match unread {
-            Unread::Failed(error) => answer::unreadable_body(error, max),
-            Unread::Busy => answer::busy(),
+            BodyFailure::Failed(error) => answer::unreadable_body(error, max),
+            BodyFailure::Busy => answer::busy(),
         })
     }
 
@@ -371,7 +371,7 @@ impl<H: Handler> Gateway<H> {
     /// request.
     async fn handle(
         &self,
-        role: Arc<Role<H>>,
+        role: Arc<HubRole<H>>,
         operation: Operation,
         request: Request,
     ) -> Result<Accepted, SyncError> {
@@ -385,7 +385,7 @@ impl<H: Handler> Gateway<H> {
             (Some(copied), Err(error)) if role.stops(&error) => {
                 // The files of the role are free when no request holds the role.
                 drop(role);
-                Box::pin(copied.hand_on()).await
+                Box::pin(copied.forward()).await
             }
             (_, outcome) => outcome,
         }

@@ -6,8 +6,8 @@
 //! applies to its sender's share. Bodies of medium size also use that share while they are read, because many of them
 //! could be slow. Ordinary bodies are not counted.
 
+mod anonymous;
 mod senders;
-mod strangers;
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -20,8 +20,8 @@ use tokio::time::Instant;
 use upesi_admission::ORDINARY_BODY_BYTES_MAX;
 use upesi_http::{BodyError, body};
 
+pub(crate) use self::anonymous::{AnonymousBodies, BodyPermit};
 pub(crate) use self::senders::{Sender, SenderBytes, Share};
-pub(crate) use self::strangers::{Seat, StrangersBodies};
 use crate::config::GatewayConfig;
 
 /// Bodies up to this size do not use the limit. Larger bodies use it in portions of this size.
@@ -36,20 +36,20 @@ pub struct LargeBodies {
 
 /// The reason why a body was not read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Unread {
+pub(crate) enum BodyFailure {
     Failed(BodyError),
     /// The hub holds too many bytes of large bodies, or of this sender's bodies.
     Busy,
 }
 
 /// A large body with its part of the limit.
-struct Held {
+struct LimitedBody {
     bytes: Bytes,
     _portions: OwnedSemaphorePermit,
     _share: Share,
 }
 
-impl AsRef<[u8]> for Held {
+impl AsRef<[u8]> for LimitedBody {
     fn as_ref(&self) -> &[u8] {
         &self.bytes
     }
@@ -78,7 +78,7 @@ impl LargeBodies {
         bytes_max: usize,
         deadline: Instant,
         sender: impl FnOnce() -> Sender,
-    ) -> Result<Bytes, Unread>
+    ) -> Result<Bytes, BodyFailure>
     where
         B: Body<Data = Bytes> + Unpin,
     {
@@ -86,11 +86,11 @@ impl LargeBodies {
         let is_ordinary = hint.upper().is_some_and(|bytes| bytes <= ORDINARY_BODY_BYTES_MAX);
         // Bytes of a body that is too large are not stored.
         if is_ordinary || hint.lower() > bytes_max as u64 {
-            return body::read(body, bytes_max, deadline).await.map_err(Unread::Failed);
+            return body::read(body, bytes_max, deadline).await.map_err(BodyFailure::Failed);
         }
         let mut share = self.senders.share(sender());
         if !share.grow_to(usize::try_from(hint.lower()).unwrap_or(usize::MAX)) {
-            return Err(Unread::Busy);
+            return Err(BodyFailure::Busy);
         }
         let (mut held, mut is_refused) = (None, false);
         let metered = Metered {
@@ -104,13 +104,13 @@ impl LargeBodies {
         };
         let bytes = match body::read(metered, bytes_max, deadline).await {
             Ok(bytes) => bytes,
-            Err(_) if is_refused => return Err(Unread::Busy),
-            Err(error) => return Err(Unread::Failed(error)),
+            Err(_) if is_refused => return Err(BodyFailure::Busy),
+            Err(error) => return Err(BodyFailure::Failed(error)),
         };
         let Some(portions) = held else { return Ok(bytes) };
         // If the length was not announced, the buffer has grown by doubling.
         let bytes = if hint.exact().is_some() { bytes } else { Bytes::copy_from_slice(&bytes) };
-        Ok(Bytes::from_owner(Held { bytes, _portions: portions, _share: share }))
+        Ok(Bytes::from_owner(LimitedBody { bytes, _portions: portions, _share: share }))
     }
 }
 
@@ -227,7 +227,7 @@ mod tests {
         }
     }
 
-    async fn read(bodies: &LargeBodies, pieces: &[usize]) -> Result<Bytes, Unread> {
+    async fn read(bodies: &LargeBodies, pieces: &[usize]) -> Result<Bytes, BodyFailure> {
         let deadline = Instant::now() + Duration::from_secs(30);
         let pieces = Pieces(pieces.iter().copied().collect(), None);
         bodies.read(pieces, 1_000_000, deadline, || DFSP).await
@@ -240,11 +240,11 @@ mod tests {
         assert_eq!((small.len(), bodies.portions.available_permits()), (PORTION, 2));
         let large = read(&bodies, &[PORTION, 1]).await.unwrap();
         assert_eq!((large.len(), bodies.portions.available_permits()), (PORTION + 1, 0));
-        assert_eq!(read(&bodies, &[100_000]).await.unwrap_err(), Unread::Busy);
+        assert_eq!(read(&bodies, &[100_000]).await.unwrap_err(), BodyFailure::Busy);
         assert_eq!(read(&bodies, &[10]).await.unwrap().len(), 10);
         let part = large.slice(7..9);
         drop(large);
-        assert_eq!(read(&bodies, &[100_000]).await.unwrap_err(), Unread::Busy, "a part is held");
+        assert_eq!(read(&bodies, &[100_000]).await.unwrap_err(), BodyFailure::Busy, "a part is held");
         drop(part);
         assert_eq!(read(&bodies, &[100_000]).await.unwrap().len(), 100_000);
         assert_eq!(bodies.portions.available_permits(), 2);
@@ -259,7 +259,7 @@ mod tests {
         assert_eq!((announced.len(), bodies.portions.available_permits()), (5 * PORTION, 5));
         let chunked = read(&bodies, &[PORTION, PORTION / 2, PORTION / 2, PORTION + 1]).await.unwrap();
         assert_eq!((chunked.len(), bodies.portions.available_permits()), (3 * PORTION + 1, 1));
-        assert_eq!(read(&bodies, &[PORTION, PORTION]).await.unwrap_err(), Unread::Busy);
+        assert_eq!(read(&bodies, &[PORTION, PORTION]).await.unwrap_err(), BodyFailure::Busy);
         assert_eq!(bodies.portions.available_permits(), 1, "a rejected body holds no portion");
         drop((announced, chunked));
         assert_eq!(bodies.portions.available_permits(), 10);
@@ -269,7 +269,7 @@ mod tests {
     async fn too_large_body_returns_its_portions() {
         let bodies = LargeBodies::new(10 * PORTION, usize::MAX);
         let error = read(&bodies, &[600_000, 600_000]).await.unwrap_err();
-        assert_eq!(error, Unread::Failed(BodyError::TooLarge));
+        assert_eq!(error, BodyFailure::Failed(BodyError::TooLarge));
         assert!(read(&bodies, &[600_000]).await.is_ok());
     }
 
@@ -282,7 +282,7 @@ mod tests {
         let large = bodies.read(whole(3 * PORTION), 1_000_000, deadline, || DFSP).await.unwrap();
         for pieces in [whole(PORTION + 1), Pieces([PORTION, 1].into(), None)] {
             let refused = bodies.read(pieces, 1_000_000, deadline, || DFSP).await;
-            assert_eq!(refused.unwrap_err(), Unread::Busy, "announced or not");
+            assert_eq!(refused.unwrap_err(), BodyFailure::Busy, "announced or not");
         }
         let at_an_address = bodies.read(whole(SHARE), 1_000_000, deadline, || Sender::Address(None)).await;
         assert_eq!(at_an_address.unwrap().len(), SHARE, "another sender has its own share");
@@ -290,7 +290,7 @@ mod tests {
         let mut slow = Box::pin(bodies.read(Stuck(PORTION as u64), 1_000_000, deadline, || DFSP));
         assert!(std::future::poll_fn(|context| Poll::Ready(slow.as_mut().poll(context).is_pending())).await);
         let medium = || bodies.read(whole(20_000), 1_000_000, deadline, || DFSP);
-        assert_eq!(medium().await.unwrap_err(), Unread::Busy);
+        assert_eq!(medium().await.unwrap_err(), BodyFailure::Busy);
         let ordinary = bodies.read(whole(16_384), 1_000_000, deadline, || unreachable!("not asked")).await;
         assert_eq!(ordinary.unwrap().len(), 16_384);
         drop(slow);

@@ -25,4 +25,4 @@ pub use http::request::Parts;
 pub use large_bodies::LargeBodies;
 pub use rates::{RateLimits, RateSettings, Rates};
 pub use request::read_request;
-pub use role::{FollowerHealth, FollowerState, Following, Leading, Role, Roles};
+pub use role::{FollowerHealth, FollowerRole, FollowerState, HubRole, HubRoles, LeaderRole};

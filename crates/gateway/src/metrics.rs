@@ -29,20 +29,20 @@ const BUCKETS: [f64; 14] =
     [0.0002, 0.0005, 0.001, 0.002, 0.003, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0];
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Answered {
+struct AnswerLabels {
     method: &'static str,
     resource: &'static str,
     status: u16,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Asked {
+struct RequestLabels {
     method: &'static str,
     resource: &'static str,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Refused {
+struct RejectionLabels {
     code: u16,
 }
 
@@ -108,9 +108,9 @@ struct CallMetrics {
 pub(crate) struct GatewayMetrics {
     /// Whether requests are counted and timed. Errors are always counted.
     records: bool,
-    requests: Family<Answered, Counter>,
-    durations: Durations<Asked>,
-    refusals: Family<Refused, Counter>,
+    requests: Family<AnswerLabels, Counter>,
+    durations: Durations<RequestLabels>,
+    refusals: Family<RejectionLabels, Counter>,
     /// In the order of [`MOJALOOP_CALLS`].
     mojaloop: [[Histogram; 2]; MOJALOOP_CALLS.len()],
     /// By [`Operation::number`]. Transfers exist from the start; other operations are looked up at their first use, so
@@ -120,10 +120,11 @@ pub(crate) struct GatewayMetrics {
 
 impl GatewayMetrics {
     pub(crate) fn register(registry: &mut Registry, records: bool) -> Self {
-        let requests = Family::<Answered, Counter>::default();
-        let durations =
-            Durations::<Asked>::new_with_constructor((|| Histogram::new(BUCKETS)) as fn() -> Histogram);
-        let refusals = Family::<Refused, Counter>::default();
+        let requests = Family::<AnswerLabels, Counter>::default();
+        let durations = Durations::<RequestLabels>::new_with_constructor(
+            (|| Histogram::new(BUCKETS)) as fn() -> Histogram,
+        );
+        let refusals = Family::<RejectionLabels, Counter>::default();
         registry.register("upesi_http_requests", "Answered HTTP requests", requests.clone());
         registry.register(
             "upesi_http_request_duration_seconds",
@@ -186,8 +187,8 @@ impl GatewayMetrics {
             let status = operation.success_status();
             let is_same = |(known, path, _): &(&str, &str, &str)| (*known, *path) == (method, resource);
             CallMetrics {
-                succeeded: self.requests.get_or_create_owned(&Answered { method, resource, status }),
-                duration: self.durations.get_or_create_owned(&Asked { method, resource }),
+                succeeded: self.requests.get_or_create_owned(&AnswerLabels { method, resource, status }),
+                duration: self.durations.get_or_create_owned(&RequestLabels { method, resource }),
                 mojaloop: MOJALOOP_CALLS.iter().position(is_same).map(|index| self.mojaloop[index].clone()),
             }
         })
@@ -197,7 +198,7 @@ impl GatewayMetrics {
     pub(crate) fn count_other(&self, labels: Labels, status: StatusCode, duration: Duration) {
         let Labels { method, resource } = labels;
         self.count_status(labels, status.as_u16());
-        self.durations.get_or_create(&Asked { method, resource }).observe(duration.as_secs_f64());
+        self.durations.get_or_create(&RequestLabels { method, resource }).observe(duration.as_secs_f64());
     }
 
     /// Counts a request that was rejected by its head. It is not in the durations, which cover accepted requests only.
@@ -207,11 +208,11 @@ impl GatewayMetrics {
     }
 
     pub(crate) fn count_refusal(&self, error: &SyncError) {
-        self.refusals.get_or_create(&Refused { code: error.code.number() }).inc();
+        self.refusals.get_or_create(&RejectionLabels { code: error.code.number() }).inc();
     }
 
     fn count_status(&self, Labels { method, resource }: Labels, status: u16) {
-        self.requests.get_or_create(&Answered { method, resource, status }).inc();
+        self.requests.get_or_create(&AnswerLabels { method, resource, status }).inc();
     }
 }
 

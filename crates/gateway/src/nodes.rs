@@ -6,12 +6,12 @@
 //! the API. The leader trusts the follower's authentication of the sender, and takes the sender from the headers.
 
 mod couriers;
-mod hand_on;
+mod forwarder;
 mod node_answer;
 mod peers;
 mod port;
 
 pub use self::couriers::{Couriers, REPORT_EVERY, ReportWay};
-pub use self::hand_on::{HandOn, HandOnCounts};
-pub use self::peers::{CONNECTIONS_PER_NODE, Lead, Peers};
+pub use self::forwarder::{ForwardCounts, RequestForwarder};
+pub use self::peers::{CONNECTIONS_PER_NODE, KnownLeader, Peers};
 pub use self::port::NodePort;

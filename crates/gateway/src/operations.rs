@@ -4,14 +4,14 @@ use std::fmt::Write;
 
 use bytes::Bytes;
 use http::{Method, StatusCode};
-use upesi_apidocs::{File, Surface};
-use upesi_engine::{ClockState, EngineStatus, Serving};
+use upesi_apidocs::{ApiPort, File};
+use upesi_engine::{Availability, ClockState, EngineStatus};
 use upesi_fspiop::PATHS;
 use upesi_types::Timestamp;
 
 use crate::answer::{self, Answer};
 use crate::config::GatewayConfig;
-use crate::role::{FollowerState, Role};
+use crate::role::{FollowerState, HubRole};
 
 /// An endpoint beside the FSPIOP API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +40,7 @@ impl OperatorEndpoint {
     /// The endpoint at a path without its query.
     pub(crate) fn find(path: &str) -> Option<Self> {
         let found = ENDPOINTS.iter().find(|(own, _)| *own == path).map(|(_, endpoint)| *endpoint);
-        found.or_else(|| Surface::Fspiop.file(path).map(Self::File))
+        found.or_else(|| ApiPort::Fspiop.file(path).map(Self::File))
     }
 
     /// The methods, as the `Allow` header lists them.
@@ -75,7 +75,7 @@ impl OperatorEndpoint {
 /// The entries of `GET /`: path templates and their methods, without the parts of the documentation page.
 fn directory() -> impl Iterator<Item = (&'static str, String)> {
     let api = PATHS.iter().map(|path| (path.template(), path.served_methods()));
-    let files = Surface::Fspiop.files().map(File::path).filter(|path| !path.starts_with("/docs/"));
+    let files = ApiPort::Fspiop.files().map(File::path).filter(|path| !path.starts_with("/docs/"));
     let own = ENDPOINTS.iter().map(|(path, endpoint)| (*path, endpoint.allow()));
     let own = own.chain(files.map(|path| (path, "GET, HEAD")));
     api.filter(|(_, methods)| !methods.is_empty())
@@ -109,11 +109,11 @@ fn json_text(text: &str) -> String {
 }
 
 /// The answer to `GET /health`: 200 while the hub accepts transfers, otherwise 502, the status that Mojaloop uses.
-pub(crate) fn health<H>(role: &Role<H>, started_at: Timestamp, now: Timestamp) -> Answer {
+pub(crate) fn health<H>(role: &HubRole<H>, started_at: Timestamp, now: Timestamp) -> Answer {
     let (code, body) = match role {
-        Role::Starting => return bare_health(false),
-        Role::Leads(leading) => health_text(&leading.engine.status(), started_at, now),
-        Role::Follows(following) => follower_text((following.health)(), started_at, now),
+        HubRole::Starting => return bare_health(false),
+        HubRole::Leads(leading) => health_text(&leading.engine.status(), started_at, now),
+        HubRole::Follows(following) => follower_text((following.health)(), started_at, now),
     };
     answer::json(code, body)
 }
@@ -157,10 +157,12 @@ const fn clock_text(clock: ClockState) -> &'static str {
 
 fn health_text(status: &EngineStatus, started_at: Timestamp, now: Timestamp) -> (StatusCode, String) {
     let (code, overall, ledger, journal) = match status.serving {
-        Serving::Yes => (StatusCode::OK, "OK", "OK", "OK"),
+        Availability::Yes => (StatusCode::OK, "OK", "OK", "OK"),
         // The disk is full, or the brokers do not acknowledge: no request can be accepted until this changes.
-        Serving::ReadOnly | Serving::HeldUp => (StatusCode::BAD_GATEWAY, "DOWN", "OK", "DOWN"),
-        Serving::Following | Serving::Stopped(_) => (StatusCode::BAD_GATEWAY, "DOWN", "DOWN", "DOWN"),
+        Availability::ReadOnly | Availability::HeldUp => (StatusCode::BAD_GATEWAY, "DOWN", "OK", "DOWN"),
+        Availability::Following | Availability::Stopped(_) => {
+            (StatusCode::BAD_GATEWAY, "DOWN", "DOWN", "DOWN")
+        }
     };
     let body = format!(
         concat!(
@@ -191,16 +193,16 @@ mod tests {
     use upesi_types::FspId;
 
     use super::*;
-    use crate::nodes::{HandOn, Lead, Peers};
-    use crate::role::Following;
+    use crate::nodes::{KnownLeader, Peers, RequestForwarder};
+    use crate::role::FollowerRole;
 
     #[test]
     fn health_follows_the_engine() {
         for (serving, code, states) in [
-            (Serving::Yes, 200, ["OK", "OK"]),
-            (Serving::ReadOnly, 502, ["OK", "DOWN"]),
-            (Serving::HeldUp, 502, ["OK", "DOWN"]),
-            (Serving::Stopped(StopReason::Journal("disk".into())), 502, ["DOWN", "DOWN"]),
+            (Availability::Yes, 200, ["OK", "OK"]),
+            (Availability::ReadOnly, 502, ["OK", "DOWN"]),
+            (Availability::HeldUp, 502, ["OK", "DOWN"]),
+            (Availability::Stopped(StopReason::Journal("disk".into())), 502, ["DOWN", "DOWN"]),
         ] {
             for clock in [ClockState::default(), ClockState { jump_ms: 86_400_000, ahead_ms: 0 }] {
                 let is_good = clock.is_good();
@@ -238,10 +240,11 @@ mod tests {
         {
             let clock = ClockState { jump_ms, ahead_ms: 0 };
             let state = FollowerState { is_current, clock, is_new: is_current };
-            let (health, leads) = (Arc::new(move || state), watch::channel(Lead::default()).1);
+            let (health, leads) = (Arc::new(move || state), watch::channel(KnownLeader::default()).1);
             let peers = Peers::new(std::iter::empty(), None);
-            let hand_on = HandOn::new(leads, peers, SharedParticipants::default(), Arc::default());
-            let role = Role::<()>::Follows(Following { health, hand_on });
+            let forwarder =
+                RequestForwarder::new(leads, peers, SharedParticipants::default(), Arc::default());
+            let role = HubRole::<()>::Follows(FollowerRole { health, forwarder });
             assert_eq!((role.is_good(), role.is_behind(), role.leads()), (is_current, !is_current, false));
             let present = role.present(&SystemClock);
             assert_eq!((present.earliest, present.latest), (Timestamp::EPOCH, Timestamp::MAX));

@@ -11,7 +11,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 use tokio::time::Instant;
-use upesi_admission::{Counted, SourceId};
+use upesi_admission::{RateEvent, SourceId};
 use upesi_engine::{Participants, SharedParticipants};
 use upesi_fspiop::{Method, Operation, Resource};
 use upesi_ledger::ParticipantId;
@@ -37,12 +37,12 @@ pub struct RateLimits {
 }
 
 impl RateLimits {
-    const fn of(self, counted: Counted) -> u64 {
+    const fn of(self, counted: RateEvent) -> u64 {
         match counted {
-            Counted::Lookup => self.lookups,
-            Counted::Miss => self.misses,
-            Counted::Registration => self.registrations,
-            Counted::SignatureFault => self.signature_faults,
+            RateEvent::Lookup => self.lookups,
+            RateEvent::Miss => self.misses,
+            RateEvent::Registration => self.registrations,
+            RateEvent::SignatureFault => self.signature_faults,
         }
     }
 }
@@ -69,8 +69,8 @@ pub struct Rates {
     settings: RateSettings,
     participants: SharedParticipants,
     started: Instant,
-    /// By [`Counted`]: whether there is a limit, so that unlimited actions cost nothing.
-    is_bounded: [bool; Counted::ALL.len()],
+    /// By [`RateEvent`]: whether there is a limit, so that unlimited actions cost nothing.
+    is_bounded: [bool; RateEvent::ALL.len()],
     core: Mutex<upesi_admission::Rates>,
     /// Time until which any participant is blocked, so that no lock is needed while none is blocked.
     blocked_until_ms: AtomicU64,
@@ -80,7 +80,7 @@ pub struct Rates {
 
 /// The rejection of a request, with the time after which it can be repeated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Refused {
+pub(crate) struct RateRejection {
     pub(crate) refusal: Refusal,
     /// The value of `Retry-After`, in seconds.
     pub(crate) retry_after_s: u64,
@@ -89,7 +89,7 @@ pub(crate) struct Refused {
 impl Rates {
     /// Applies these limits to the participants.
     pub fn new(settings: RateSettings, participants: SharedParticipants) -> Self {
-        let is_bounded = Counted::ALL.map(|counted| {
+        let is_bounded = RateEvent::ALL.map(|counted| {
             settings.exceptions.values().chain([&settings.limits]).any(|limits| limits.of(counted) > 0)
         });
         Self {
@@ -123,24 +123,24 @@ impl Rates {
         operation: Operation,
         caller: Caller<'_>,
         received: Instant,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), RateRejection> {
         let now_ms = self.ms(received);
         if let Some(left_ms) = self.blocked_ms(caller, now_ms) {
-            return Err(Refused { refusal: Refusal::Blocked, retry_after_s: seconds(left_ms) });
+            return Err(RateRejection { refusal: Refusal::Blocked, retry_after_s: seconds(left_ms) });
         }
         let taken = match counted(operation) {
             None => Ok(()),
-            Some(Counted::Lookup) => match self.check(Counted::Miss, caller, now_ms) {
+            Some(RateEvent::Lookup) => match self.check(RateEvent::Miss, caller, now_ms) {
                 Err(wait_ms) => Err((Refusal::Misses, wait_ms)),
-                Ok(()) => {
-                    self.take(Counted::Lookup, caller, now_ms).map_err(|wait_ms| (Refusal::Lookups, wait_ms))
-                }
+                Ok(()) => self
+                    .take(RateEvent::Lookup, caller, now_ms)
+                    .map_err(|wait_ms| (Refusal::Lookups, wait_ms)),
             },
             Some(counted) => {
                 self.take(counted, caller, now_ms).map_err(|wait_ms| (Refusal::Registrations, wait_ms))
             }
         };
-        taken.map_err(|(refusal, wait_ms)| Refused { refusal, retry_after_s: seconds(wait_ms) })
+        taken.map_err(|(refusal, wait_ms)| RateRejection { refusal, retry_after_s: seconds(wait_ms) })
     }
 
     /// Counts a lookup of a party that no DFSP serves.
@@ -149,14 +149,14 @@ impl Rates {
     }
 
     fn missed_at(&self, source: &FspId, at: Instant) {
-        if !self.is_bounded[Counted::Miss as usize] {
+        if !self.is_bounded[RateEvent::Miss as usize] {
             return;
         }
         let participants = self.participants.get();
         let (source, name) = liable(&participants, source);
-        let per_s = self.limit(Counted::Miss, name.as_ref());
+        let per_s = self.limit(RateEvent::Miss, name.as_ref());
         if per_s > 0 {
-            self.core().charge(Counted::Miss, source, per_s, self.ms(at));
+            self.core().charge(RateEvent::Miss, source, per_s, self.ms(at));
         }
     }
 
@@ -165,7 +165,7 @@ impl Rates {
     pub(crate) fn signature_failed(&self, caller: Caller<'_>, received: Instant) {
         let Some(identity) = caller.identity() else { return };
         let name = FspId::parse(&identity.name);
-        let per_s = self.limit(Counted::SignatureFault, name.as_ref());
+        let per_s = self.limit(RateEvent::SignatureFault, name.as_ref());
         if per_s == 0 {
             return;
         }
@@ -200,14 +200,14 @@ impl Rates {
         self.core().blocked_ms(SourceId(caller.identity()?.number), now_ms)
     }
 
-    fn take(&self, counted: Counted, caller: Caller<'_>, now_ms: u64) -> Result<(), u64> {
+    fn take(&self, counted: RateEvent, caller: Caller<'_>, now_ms: u64) -> Result<(), u64> {
         match self.bound(counted, caller) {
             None => Ok(()),
             Some((source, per_s)) => self.core().take(counted, source, per_s, now_ms),
         }
     }
 
-    fn check(&self, counted: Counted, caller: Caller<'_>, now_ms: u64) -> Result<(), u64> {
+    fn check(&self, counted: RateEvent, caller: Caller<'_>, now_ms: u64) -> Result<(), u64> {
         match self.bound(counted, caller) {
             None => Ok(()),
             Some((source, per_s)) => self.core().check(counted, source, per_s, now_ms),
@@ -215,7 +215,7 @@ impl Rates {
     }
 
     /// The rate limit of a caller, if it has one.
-    fn bound(&self, counted: Counted, caller: Caller<'_>) -> Option<(SourceId, u64)> {
+    fn bound(&self, counted: RateEvent, caller: Caller<'_>) -> Option<(SourceId, u64)> {
         if !self.is_bounded[counted as usize] {
             return None;
         }
@@ -230,7 +230,7 @@ impl Rates {
         (per_s > 0).then_some((source, per_s))
     }
 
-    fn limit(&self, counted: Counted, name: Option<&FspId>) -> u64 {
+    fn limit(&self, counted: RateEvent, name: Option<&FspId>) -> u64 {
         let exceptions = &self.settings.exceptions;
         let exception = match name {
             Some(name) if !exceptions.is_empty() => exceptions.get(&name.as_str().to_ascii_lowercase()),
@@ -261,10 +261,10 @@ const fn seconds(ms: u64) -> u64 {
 }
 
 /// The limit that applies to a request.
-fn counted(operation: Operation) -> Option<Counted> {
+fn counted(operation: Operation) -> Option<RateEvent> {
     match (operation.resource(), operation.method()) {
-        (Resource::Parties | Resource::Participants, Method::Get) => Some(Counted::Lookup),
-        (Resource::Participants, _) => Some(Counted::Registration),
+        (Resource::Parties | Resource::Participants, Method::Get) => Some(RateEvent::Lookup),
+        (Resource::Participants, _) => Some(RateEvent::Registration),
         _ => None,
     }
 }
@@ -325,14 +325,14 @@ mod tests {
         }
 
         /// A request of the sender that the header names.
-        fn ask(&self, line: &str, source: &str, ms: u64) -> Result<(), Refused> {
+        fn ask(&self, line: &str, source: &str, ms: u64) -> Result<(), RateRejection> {
             let mut headers = HeaderMap::new();
             headers.insert("fspiop-source", HeaderValue::from_str(source).unwrap());
             self.rates.ask(operation(line), Caller::named(&headers), self.at(ms))
         }
 
         /// A request of a client that is known by its certificate.
-        fn ask_bound(&self, line: &str, identity: &PeerIdentity, ms: u64) -> Result<(), Refused> {
+        fn ask_bound(&self, line: &str, identity: &PeerIdentity, ms: u64) -> Result<(), RateRejection> {
             let headers = HeaderMap::new();
             self.rates.ask(operation(line), Caller::new(&headers, Some(identity)), self.at(ms))
         }
@@ -379,14 +379,14 @@ mod tests {
         assert_eq!([LOOKUP, QUESTION].map(|line| trial.ask(line, "greenbank", 0)), [Ok(()), Ok(())]);
         assert_eq!(
             trial.ask(LOOKUP, "greenbank", 0),
-            Err(Refused { refusal: Refusal::Lookups, retry_after_s: 1 })
+            Err(RateRejection { refusal: Refusal::Lookups, retry_after_s: 1 })
         );
         for line in ["POST /participants/MSISDN/1", "DELETE /participants/MSISDN/1", "POST /participants"] {
             let trial = Trial::new(limits, &[]);
             assert_eq!(trial.ask(line, "greenbank", 0), Ok(()), "{line}");
             assert_eq!(
                 trial.ask(line, "greenbank", 0),
-                Err(Refused { refusal: Refusal::Registrations, retry_after_s: 1 }),
+                Err(RateRejection { refusal: Refusal::Registrations, retry_after_s: 1 }),
                 "{line}"
             );
             assert_eq!(trial.ask(line, "greenbank", 1_000), Ok(()), "{line}");
@@ -425,7 +425,7 @@ mod tests {
         trial.miss("greenbank", 0);
         assert_eq!(
             trial.ask(QUESTION, "greenbank", 499),
-            Err(Refused { refusal: Refusal::Misses, retry_after_s: 1 })
+            Err(RateRejection { refusal: Refusal::Misses, retry_after_s: 1 })
         );
         assert_eq!(trial.ask(QUESTION, "greenbank", 500), Ok(()), "a query is free, a miss is not");
         trial.miss("greenbank", 500);
@@ -439,7 +439,7 @@ mod tests {
         // Two are owed, and one must be available: a second and a half.
         assert_eq!(
             trial.ask(LOOKUP, "farbank", 0),
-            Err(Refused { refusal: Refusal::Misses, retry_after_s: 2 })
+            Err(RateRejection { refusal: Refusal::Misses, retry_after_s: 2 })
         );
         assert!(trial.ask_bound(LOOKUP, &identity(4, "bridge"), 100).is_err(), "a proxy answers for it");
     }
@@ -464,7 +464,7 @@ mod tests {
         for line in [TRANSFER, LOOKUP, "PUT /transfers/1bf1ef8b-e1a4-4b1a-8f3a-0d1c2a3b4c5d"] {
             assert_eq!(
                 trial.ask_bound(line, &green, 500),
-                Err(Refused { refusal: Refusal::Blocked, retry_after_s: 60 }),
+                Err(RateRejection { refusal: Refusal::Blocked, retry_after_s: 60 }),
                 "{line}"
             );
         }
@@ -476,7 +476,7 @@ mod tests {
         assert_eq!(trial.ask_bound(TRANSFER, &blue, 500), Ok(()));
         assert_eq!(
             trial.ask_bound(TRANSFER, &green, 59_999),
-            Err(Refused { refusal: Refusal::Blocked, retry_after_s: 1 })
+            Err(RateRejection { refusal: Refusal::Blocked, retry_after_s: 1 })
         );
         assert_eq!(trial.ask_bound(TRANSFER, &green, 60_000), Ok(()));
         assert_eq!(trial.rates.blocked.get(), 0);

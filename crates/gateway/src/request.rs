@@ -85,7 +85,7 @@ fn check_completion(
     let (lag_ms, age_s_max) = (config.completed_timestamp_lag_ms, config.completed_timestamp_age_s_max);
     let completed = match message {
         Message::Fulfil(fulfil) => fulfil.completed_timestamp,
-        Message::ConversionFulfil(fulfil) => fulfil.completed_timestamp,
+        Message::FxTransferFulfil(fulfil) => fulfil.completed_timestamp,
         Message::BulkFulfil(fulfil) => {
             let completed = fulfil.completed_timestamp;
             if completed.is_some() {

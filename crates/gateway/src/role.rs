@@ -11,31 +11,31 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use futures_util::future::Either;
 use upesi_delivery::{Accepted, Handler, Request};
-use upesi_engine::{Clock, ClockState, EngineHandle, Serving};
+use upesi_engine::{Availability, Clock, ClockState, EngineHandle};
 use upesi_fspiop::{Resource, SyncError};
 use upesi_types::{ErrorCode, Present, Timestamp};
 
-use crate::nodes::{Couriers, HandOn};
+use crate::nodes::{Couriers, RequestForwarder};
 
 /// How a hub handles the requests of DFSPs. `H` processes them.
-pub enum Role<H> {
+pub enum HubRole<H> {
     /// The hub has not read its ledger yet.
     Starting,
     /// The hub processes requests: it is a standalone hub, or the leader of its cluster.
-    Leads(Leading<H>),
+    Leads(LeaderRole<H>),
     /// The hub forwards requests to the leader of its cluster.
-    Follows(Following),
+    Follows(FollowerRole),
 }
 
 /// The parts of a hub that processes requests.
-pub struct Leading<H> {
+pub struct LeaderRole<H> {
     pub engine: EngineHandle,
     /// Processes requests.
     pub handler: H,
     /// The nodes that deliver callbacks.
     pub couriers: Arc<Couriers>,
     /// Forwards requests that arrive when another node becomes leader; `None` on a standalone hub.
-    pub hand_on: Option<HandOn>,
+    pub forwarder: Option<RequestForwarder>,
 }
 
 /// State of a follower.
@@ -53,48 +53,48 @@ pub struct FollowerState {
 pub type FollowerHealth = Arc<dyn Fn() -> FollowerState + Send + Sync>;
 
 /// The parts of a follower.
-pub struct Following {
+pub struct FollowerRole {
     pub health: FollowerHealth,
     /// Forwards requests.
-    pub hand_on: HandOn,
+    pub forwarder: RequestForwarder,
 }
 
 /// The current role of a hub, shared by its ports. Clones share it.
-pub struct Roles<H>(Arc<RwLock<Arc<Role<H>>>>);
+pub struct HubRoles<H>(Arc<RwLock<Arc<HubRole<H>>>>);
 
-impl<H> Clone for Roles<H> {
+impl<H> Clone for HubRoles<H> {
     fn clone(&self) -> Self {
         Self(Arc::clone(&self.0))
     }
 }
 
-impl<H> Roles<H> {
+impl<H> HubRoles<H> {
     /// Begins with this role.
-    pub fn new(role: Role<H>) -> Self {
+    pub fn new(role: HubRole<H>) -> Self {
         Self(Arc::new(RwLock::new(Arc::new(role))))
     }
 
     /// The role of a standalone hub.
     pub fn alone(engine: EngineHandle, handler: H) -> Self {
-        Self::new(Role::Leads(Leading { engine, handler, couriers: Arc::default(), hand_on: None }))
+        Self::new(HubRole::Leads(LeaderRole { engine, handler, couriers: Arc::default(), forwarder: None }))
     }
 
     /// The current role.
-    pub fn get(&self) -> Arc<Role<H>> {
+    pub fn get(&self) -> Arc<HubRole<H>> {
         Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Changes the role. Requests in flight keep the previous one.
-    pub fn set(&self, role: Role<H>) {
+    pub fn set(&self, role: HubRole<H>) {
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(role);
     }
 }
 
-impl<H> Role<H> {
+impl<H> HubRole<H> {
     pub(crate) fn is_good(&self) -> bool {
         match self {
             Self::Starting => false,
-            Self::Leads(leading) => leading.engine.status().serving == Serving::Yes,
+            Self::Leads(leading) => leading.engine.status().serving == Availability::Yes,
             Self::Follows(following) => (following.health)().is_current,
         }
     }
@@ -124,7 +124,7 @@ impl<H> Role<H> {
     }
 }
 
-impl<H: Handler> Role<H> {
+impl<H: Handler> HubRole<H> {
     /// Whether the resource has a handler. The leader itself rejects the resources that it does not serve.
     pub(crate) fn serves(&self, resource: Resource) -> bool {
         match self {
@@ -142,14 +142,14 @@ impl<H: Handler> Role<H> {
         match self {
             Self::Starting => Either::Left(ready(Err(starting()))),
             Self::Leads(leading) => Either::Right(Either::Left(leading.handler.handle(request))),
-            Self::Follows(following) => Either::Right(Either::Right(following.hand_on.handle(request))),
+            Self::Follows(following) => Either::Right(Either::Right(following.forwarder.handle(request))),
         }
     }
 
     /// A copy of a request for the next leader, on a leader of a cluster, if the ledger knows the request by its id.
-    pub(crate) fn copy_for_next(&self, request: &Request) -> Option<Box<Copied>> {
-        let Self::Leads(Leading { hand_on: Some(hand_on), .. }) = self else { return None };
-        let copy = || Box::new(Copied { hand_on: hand_on.clone(), request: request.clone() });
+    pub(crate) fn copy_for_next(&self, request: &Request) -> Option<Box<RequestCopy>> {
+        let Self::Leads(LeaderRole { forwarder: Some(forwarder), .. }) = self else { return None };
+        let copy = || Box::new(RequestCopy { forwarder: forwarder.clone(), request: request.clone() });
         request.resource().moves_money().then(copy)
     }
 
@@ -158,19 +158,20 @@ impl<H: Handler> Role<H> {
     pub(crate) fn stops(&self, rejection: &SyncError) -> bool {
         let Self::Leads(leading) = self else { return false };
         let serving = leading.engine.status().serving;
-        rejection.code == ErrorCode::UNAVAILABLE && matches!(serving, Serving::Yes | Serving::Stopped(_))
+        rejection.code == ErrorCode::UNAVAILABLE
+            && matches!(serving, Availability::Yes | Availability::Stopped(_))
     }
 }
 
 /// A copy of a request, for the next leader of the cluster.
-pub(crate) struct Copied {
-    hand_on: HandOn,
+pub(crate) struct RequestCopy {
+    forwarder: RequestForwarder,
     request: Request,
 }
 
-impl Copied {
+impl RequestCopy {
     /// Forwards the request. The next leader knows every command that the former one recorded.
-    pub(crate) async fn hand_on(self) -> Result<Accepted, SyncError> {
-        self.hand_on.handle(self.request).await
+    pub(crate) async fn forward(self) -> Result<Accepted, SyncError> {
+        self.forwarder.handle(self.request).await
     }
 }

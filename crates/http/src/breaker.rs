@@ -38,7 +38,7 @@ enum State {
 
 /// Permission to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Passage {
+pub enum BreakerDecision {
     /// All requests may be sent.
     Free,
     /// One request may be sent, after [`Breaker::begin_probe`].
@@ -55,16 +55,16 @@ impl Breaker {
     }
 
     /// Permission to send at this time.
-    pub fn passage(&self, now: Instant) -> Passage {
+    pub fn passage(&self, now: Instant) -> BreakerDecision {
         match self.state {
-            State::Closed { .. } => Passage::Free,
-            State::Open { until, .. } if now >= until => Passage::Probe,
-            State::Open { until, .. } => Passage::Barred(Some(until)),
-            State::Probing { .. } => Passage::Barred(None),
+            State::Closed { .. } => BreakerDecision::Free,
+            State::Open { until, .. } if now >= until => BreakerDecision::Probe,
+            State::Open { until, .. } => BreakerDecision::Barred(Some(until)),
+            State::Probing { .. } => BreakerDecision::Barred(None),
         }
     }
 
-    /// Records that the request that [`Passage::Probe`] allows is being sent.
+    /// Records that the request that [`BreakerDecision::Probe`] allows is being sent.
     pub const fn begin_probe(&mut self) {
         if let State::Open { probes_failed, .. } = self.state {
             self.state = State::Probing { probes_failed };
@@ -122,7 +122,7 @@ mod tests {
 
     fn until(breaker: &Breaker, now: Instant) -> Instant {
         match breaker.passage(now) {
-            Passage::Barred(Some(until)) => until,
+            BreakerDecision::Barred(Some(until)) => until,
             other => panic!("{other:?}"),
         }
     }
@@ -135,9 +135,9 @@ mod tests {
             breaker.failed(false, now, &mut jitter);
             breaker.answered();
         }
-        assert_eq!(breaker.passage(now), Passage::Free);
+        assert_eq!(breaker.passage(now), BreakerDecision::Free);
         for _ in 0..3 {
-            assert_eq!(breaker.passage(now), Passage::Free);
+            assert_eq!(breaker.passage(now), BreakerDecision::Free);
             breaker.failed(false, now, &mut jitter);
         }
         assert!(until(&breaker, now) > now);
@@ -157,9 +157,9 @@ mod tests {
                 "{pause:?}"
             );
             now = opens;
-            assert_eq!(breaker.passage(now), Passage::Probe);
+            assert_eq!(breaker.passage(now), BreakerDecision::Probe);
             breaker.begin_probe();
-            assert_eq!(breaker.passage(now), Passage::Barred(None));
+            assert_eq!(breaker.passage(now), BreakerDecision::Barred(None));
             // An attempt that began before does not decide about the probe.
             breaker.failed(false, now, &mut jitter);
             assert_eq!(breaker.state(), BreakerState::Probing);
@@ -168,10 +168,10 @@ mod tests {
         now = until(&breaker, now);
         breaker.begin_probe();
         breaker.probe_void(now);
-        assert_eq!(breaker.passage(now), Passage::Probe);
+        assert_eq!(breaker.passage(now), BreakerDecision::Probe);
         breaker.begin_probe();
         breaker.answered();
-        assert_eq!(breaker.passage(now), Passage::Free);
+        assert_eq!(breaker.passage(now), BreakerDecision::Free);
         assert_eq!(breaker.opened, 1);
     }
 }

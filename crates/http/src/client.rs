@@ -8,9 +8,9 @@ use bytes::Bytes;
 use http::header::{ACCEPT_ENCODING, HOST};
 use http::{HeaderMap, HeaderValue, Request, StatusCode};
 use http_body_util::Full;
-use live::{Failure, Live};
-use multiplexed::{Multiplexed, Shared};
-use opening::{Opening, Turn};
+use live::{Failure, LiveConnection};
+use multiplexed::{ExchangeSlot, Multiplexed};
+use opening::{Opening, OpeningStep};
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::{Instant, timeout_at};
 use upesi_tls::ClientTls;
@@ -48,8 +48,8 @@ pub enum ResponseBody {
 /// A connection for one exchange.
 enum Carrier {
     /// HTTP/1.1, used by one exchange at a time.
-    Own(Box<Live>),
-    Shared(Shared),
+    Own(Box<LiveConnection>),
+    Shared(ExchangeSlot),
 }
 
 /// Settings and limits of a pool.
@@ -169,7 +169,7 @@ pub struct Pool {
     /// One permit per open busy connection; requests wait for permits in order.
     permits: Semaphore,
     /// Ordered by the start of idling, the oldest first.
-    idle: Mutex<VecDeque<Box<Live>>>,
+    idle: Mutex<VecDeque<Box<LiveConnection>>>,
     /// HTTP/2 connections that accept new requests.
     shared: Mutex<Vec<Arc<Multiplexed>>>,
     opening: Opening,
@@ -300,7 +300,7 @@ impl Pool {
         }
     }
 
-    fn take_idle(&self) -> Option<Box<Live>> {
+    fn take_idle(&self) -> Option<Box<LiveConnection>> {
         let now = Instant::now();
         loop {
             let mut live = self.idle().pop_back()?;
@@ -334,14 +334,14 @@ impl Pool {
                 return Ok(Carrier::Shared(shared));
             }
             match self.opening.turn(deadline).await {
-                Turn::Opens(opens) => {
+                OpeningStep::Opens(opens) => {
                     let opened = self.open(deadline).await;
                     opens.end(opened.is_ok());
                     return opened;
                 }
-                Turn::Opened => {}
-                Turn::Failed => break,
-                Turn::Late => return Err(SendError::Busy { origin: self.origin.clone() }),
+                OpeningStep::Opened => {}
+                OpeningStep::Failed => break,
+                OpeningStep::Late => return Err(SendError::Busy { origin: self.origin.clone() }),
             }
         }
         self.open(deadline).await
@@ -368,7 +368,7 @@ impl Pool {
         };
         self.opening.note(stream.is_http2());
         if !stream.is_http2() {
-            let live = Live::handshake(stream, place, generation).await;
+            let live = LiveConnection::handshake(stream, place, generation).await;
             return live.map(Carrier::Own).map_err(|error| SendError::Protocol(error.into()));
         }
         match timeout_at(within, Multiplexed::handshake(stream, place, generation)).await {
@@ -385,7 +385,7 @@ impl Pool {
     }
 
     /// A slot on a shared connection: on the one with the most requests, so that others become idle.
-    fn take_shared(&self) -> Option<Shared> {
+    fn take_shared(&self) -> Option<ExchangeSlot> {
         self.close_shared();
         let shared = self.shared();
         let roomy = shared.iter().filter(|connection| connection.has_room());
@@ -406,7 +406,7 @@ impl Pool {
     }
 
     /// Whether a connection was idle for too long, or was opened with certificates that have been replaced.
-    fn is_expired(&self, live: &Live, now: Instant) -> bool {
+    fn is_expired(&self, live: &LiveConnection, now: Instant) -> bool {
         now.duration_since(live.idle_since) > self.config.idle_timeout || live.generation != self.generation()
     }
 
@@ -418,7 +418,7 @@ impl Pool {
         }
     }
 
-    fn idle(&self) -> MutexGuard<'_, VecDeque<Box<Live>>> {
+    fn idle(&self) -> MutexGuard<'_, VecDeque<Box<LiveConnection>>> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -40,13 +40,13 @@ pub(crate) struct NotABegin;
 
 /// Observations shared by the follower of the frames and the user of the connection.
 #[derive(Debug, Default)]
-pub(crate) struct Noted {
+pub(crate) struct FrameObservations {
     /// Frames that the connection has earned but not received yet.
     earned: AtomicU32,
     has_farewell: AtomicBool,
 }
 
-impl Noted {
+impl FrameObservations {
     /// Records that a request was answered.
     pub(crate) fn answered(&self) {
         // Frames above the maximum are dropped when the budget is updated.
@@ -113,7 +113,7 @@ impl Frames {
     /// Follows the bytes that were read next.
     ///
     /// Errors: of the kind [`Flood`] or [`NotABegin`].
-    pub(crate) fn follow(&mut self, mut read: &[u8], noted: &Noted) -> io::Result<()> {
+    pub(crate) fn follow(&mut self, mut read: &[u8], noted: &FrameObservations) -> io::Result<()> {
         let earned = noted.earned.swap(0, Ordering::Relaxed);
         self.spare = self.spare.saturating_add(earned).min(SPARE_MAX);
         while !read.is_empty() {
@@ -206,18 +206,18 @@ mod tests {
             let mut frames = Frames::of_client();
             for (part, is_open) in &parts {
                 for piece in part.chunks(piece_bytes) {
-                    frames.follow(piece, &Noted::default()).unwrap();
+                    frames.follow(piece, &FrameObservations::default()).unwrap();
                 }
                 assert_eq!(frames.is_head_open(), *is_open, "{part:?} by {piece_bytes}");
             }
             let head = frame(HEADERS, END_HEADERS, 20);
-            frames.follow(&head[..head.len() - 1], &Noted::default()).unwrap();
+            frames.follow(&head[..head.len() - 1], &FrameObservations::default()).unwrap();
             assert!(frames.is_head_open(), "a byte is missing");
         }
     }
 
     /// A connection after its first frame.
-    fn begun(noted: &Noted) -> Frames {
+    fn begun(noted: &FrameObservations) -> Frames {
         let mut frames = Frames::of_server();
         frames.follow(&frame(SETTINGS, 0, 0), noted).unwrap();
         frames
@@ -227,18 +227,18 @@ mod tests {
     fn connection_without_settings_first_is_rejected() {
         for kind in [DATA, HEADERS, PING] {
             let bytes = [vec![0x50; PREFACE_BYTES], frame(kind, END_HEADERS, 8)].concat();
-            assert!(Frames::of_client().follow(&bytes, &Noted::default()).is_err(), "{kind}");
+            assert!(Frames::of_client().follow(&bytes, &FrameObservations::default()).is_err(), "{kind}");
         }
     }
 
     /// The number of frames of this kind up to the limit.
-    fn passes(frames: &mut Frames, noted: &Noted, one: &[u8]) -> u32 {
+    fn passes(frames: &mut Frames, noted: &FrameObservations, one: &[u8]) -> u32 {
         (0..10_000).take_while(|_| frames.follow(one, noted).is_ok()).count() as u32
     }
 
     #[test]
     fn frames_without_content_are_limited_per_request_and_answer() {
-        let noted = Noted::default();
+        let noted = FrameObservations::default();
         let mut frames = begun(&noted);
         assert_eq!(passes(&mut frames, &noted, &frame(RST_STREAM, 0, 4)), SPARE_MAX - 1);
         noted.answered();
@@ -256,7 +256,7 @@ mod tests {
 
     #[test]
     fn large_heads_count_as_several_and_bodies_not_at_all() {
-        let noted = Noted::default();
+        let noted = FrameObservations::default();
         let mut frames = begun(&noted);
         for _ in 0..5000 {
             frames.follow(&frame(DATA, 0, 100), &noted).unwrap();

@@ -121,7 +121,7 @@ fn masked(bits: u128, width: u8, prefix: u8) -> u128 {
 
 /// Reason why a connection is not made.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Refused {
+pub enum GuardError {
     /// The address is not public, and no configured network contains it.
     #[error("{0} is neither public nor in outbound.networks")]
     Address(IpAddr),
@@ -133,8 +133,8 @@ pub enum Refused {
     Own(SocketAddr),
 }
 
-impl From<Refused> for io::Error {
-    fn from(refused: Refused) -> Self {
+impl From<GuardError> for io::Error {
+    fn from(refused: GuardError) -> Self {
         Self::new(io::ErrorKind::PermissionDenied, refused)
     }
 }
@@ -156,9 +156,9 @@ pub type Resolve = fn(&str) -> Vec<IpAddr>;
 /// The addresses of a name are checked for each connection. If one is rejected, the name is rejected. The connection is
 /// made to an address that was checked.
 #[derive(Clone, Default)]
-pub struct Guard(Option<Arc<Shared>>);
+pub struct Guard(Option<Arc<Inner>>);
 
-struct Shared {
+struct Inner {
     rules: GuardRules,
     own_ports: OnceLock<Vec<u16>>,
     resolve: Option<Resolve>,
@@ -176,7 +176,7 @@ impl Guard {
     }
 
     fn with(rules: GuardRules, resolve: Option<Resolve>) -> Self {
-        let shared = Shared { rules, own_ports: OnceLock::new(), resolve };
+        let shared = Inner { rules, own_ports: OnceLock::new(), resolve };
         Self(Some(Arc::new(shared)))
     }
 
@@ -191,7 +191,7 @@ impl Guard {
     ///
     /// # Errors
     /// The reason why it may not.
-    pub fn check_target(&self, target: &Target) -> Result<(), Refused> {
+    pub fn check_target(&self, target: &Target) -> Result<(), GuardError> {
         let Some(shared) = &self.0 else { return Ok(()) };
         shared.check_port(target.origin.port())?;
         match target.origin.host().parse() {
@@ -201,12 +201,12 @@ impl Guard {
     }
 
     /// Checks whether a port is permitted.
-    pub(crate) fn check_port(&self, port: u16) -> Result<(), Refused> {
+    pub(crate) fn check_port(&self, port: u16) -> Result<(), GuardError> {
         self.0.as_ref().map_or(Ok(()), |shared| shared.check_port(port))
     }
 
     /// Checks whether all of these addresses are permitted.
-    pub(crate) fn check_addresses(&self, addresses: &[IpAddr]) -> Result<(), Refused> {
+    pub(crate) fn check_addresses(&self, addresses: &[IpAddr]) -> Result<(), GuardError> {
         let Some(shared) = &self.0 else { return Ok(()) };
         addresses.iter().try_for_each(|address| shared.check(*address))
     }
@@ -222,27 +222,27 @@ impl Guard {
     }
 }
 
-impl Shared {
-    fn check(&self, address: IpAddr) -> Result<(), Refused> {
+impl Inner {
+    fn check(&self, address: IpAddr) -> Result<(), GuardError> {
         let is_in =
             |(start, prefix): &(IpAddr, u8)| Network { address: *start, prefix: *prefix }.contains(address);
         let is_allowed = self.rules.networks.iter().any(|network| network.contains(address));
-        if is_allowed || !REFUSED.iter().any(is_in) { Ok(()) } else { Err(Refused::Address(address)) }
+        if is_allowed || !REFUSED.iter().any(is_in) { Ok(()) } else { Err(GuardError::Address(address)) }
     }
 
-    fn check_port(&self, port: u16) -> Result<(), Refused> {
+    fn check_port(&self, port: u16) -> Result<(), GuardError> {
         let is_allowed = match &*self.rules.ports {
             [] => port >= FREE_PORTS_FROM || LOW_PORTS.contains(&port),
             ports => ports.contains(&port),
         };
-        if is_allowed { Ok(()) } else { Err(Refused::Port(port)) }
+        if is_allowed { Ok(()) } else { Err(GuardError::Port(port)) }
     }
 
     /// A connection whose ends have the same address has not left this machine.
     fn check_own(&self, stream: &TcpStream) -> io::Result<()> {
         let (own, peer) = (stream.local_addr()?, stream.peer_addr()?);
         let is_own_port = self.own_ports.get().is_some_and(|ports| ports.contains(&peer.port()));
-        if is_own_port && own.ip() == peer.ip() { Err(Refused::Own(peer).into()) } else { Ok(()) }
+        if is_own_port && own.ip() == peer.ip() { Err(GuardError::Own(peer).into()) } else { Ok(()) }
     }
 }
 

@@ -6,7 +6,7 @@
 //! - [`client`]: a pool of kept-alive connections to one origin, with a maximum.
 //! - [`Guard`]: permitted destinations of connections.
 //! - [`Breaker`] and [`Jitter`]: when to call a failing peer again.
-//! - [`server::Secured`]: TLS of a server; [`PoolConfig::tls`]: TLS of a pool.
+//! - [`server::ServerTlsOptions`]: TLS of a server; [`PoolConfig::tls`]: TLS of a pool.
 //! - [`url`]: absolute `http://` and `https://` URLs split into an origin and a path.
 //! - [`header_block`]: headers as the bytes that the journal stores.
 
@@ -24,21 +24,21 @@ mod workers;
 
 pub use address::check_address;
 pub use body::BodyError;
-pub use breaker::{Breaker, BreakerState, Passage};
+pub use breaker::{Breaker, BreakerDecision, BreakerState};
 pub use jitter::Jitter;
 // Types in the signatures above, so that users can name them without a dependency of their own.
 pub use bytes::Bytes;
 pub use client::{Answer, Outbound, Pool, PoolConfig, ResponseBody, SendError, TlsFault};
-pub use guard::{Guard, GuardRules, Network, NotANetwork, Refused};
+pub use guard::{Guard, GuardError, GuardRules, Network, NotANetwork};
 pub use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri, header};
 pub use http_body_util::Full;
 pub use hyper::body::Incoming;
 pub use server::{
-    BindError, BoundServer, Connection, Failures, HandshakeCounts, KnownAs, Limits, OtherIdentity, Outcome,
-    OverPace, OverShare, Pace, PaceLimits, PeerIdentity, ProxyCounts, ProxyHeader, ProxyProtocol,
-    ProxyRefusal, Secured, Server, Service,
+    BindError, BoundServer, Connection, Failures, HandshakeCounts, HandshakeOutcome, KnownAs, Limits,
+    OtherIdentity, OverPace, OverShare, Pace, PaceLimits, PeerIdentity, ProxyCounts, ProxyHeader,
+    ProxyProtocol, ProxyRefusal, Server, ServerTlsOptions, Service,
 };
-pub use upesi_tls::{ClientTls, Facts, Fingerprint, Peer, ServerTls, VerifiedIssuer};
+pub use upesi_tls::{CertificateFacts, ClientTls, Fingerprint, Peer, ServerTls, VerifiedIssuer};
 pub use url::{Origin, Schemes, Target, UrlError, too_large_port};
 pub use workers::{WorkerHandle, Workers, WorkersError, available_cores, current_worker};
 

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use accept::{Accept, Shared};
+use accept::{Accept, AcceptState};
 use bytes::Bytes;
 use http::header::CONNECTION;
 use http::{HeaderValue, Request, Response, StatusCode};
@@ -36,7 +36,7 @@ mod supervision;
 mod transport;
 mod turns;
 
-pub use connection::{Connection, Direct, KnownAs, OtherIdentity, PeerIdentity, Waiting};
+pub use connection::{Connection, Direct, KnownAs, OtherIdentity, PeerIdentity, WaitingRequest};
 pub use failures::Failures;
 pub use holders::OverShare;
 pub use pace::{OverPace, Pace, PaceLimits};
@@ -44,7 +44,7 @@ pub use proxied::{
     HEADER_BYTES_MAX as PROXY_HEADER_BYTES_MAX, NotAProxyHeader, PROXY_HEADERS_MAX, ProxyCounts, ProxyHeader,
     ProxyProtocol, ProxyRefusal,
 };
-pub use secured::{HandshakeCounts, Outcome, Secured};
+pub use secured::{HandshakeCounts, HandshakeOutcome, ServerTlsOptions};
 pub use strict::Refusal;
 
 /// Answers requests. One value serves all connections of all workers.
@@ -105,7 +105,7 @@ pub struct Limits {
     /// request on the new connection is answered by [`Service::refuse`].
     pub connections_max: usize,
     /// Maximum number of unidentified connections of one address. For a further one, others of that address are closed.
-    pub strangers_per_address_max: usize,
+    pub anonymous_per_address_max: usize,
     /// Maximum number of connections of one known party: a participant, or a certificate or address that acts for
     /// several. For a further one, another connection of that party is closed.
     pub connections_per_participant_max: usize,
@@ -130,7 +130,7 @@ impl Default for Limits {
             idle_timeout: Duration::from_secs(120),
             unread_timeout: Duration::from_secs(10),
             connections_max: 10_000,
-            strangers_per_address_max: usize::MAX,
+            anonymous_per_address_max: usize::MAX,
             connections_per_participant_max: 2_500,
             streams_per_connection_max: 32,
         }
@@ -182,7 +182,7 @@ impl BoundServer {
 #[derive(Debug)]
 pub struct Server {
     local_addr: SocketAddr,
-    shared: Arc<Shared>,
+    shared: Arc<AcceptState>,
     stop: watch::Sender<bool>,
 }
 
@@ -216,7 +216,7 @@ impl Server {
         limits: Limits,
         workers: &Workers,
         service: Arc<S>,
-        secured: Option<Secured>,
+        secured: Option<ServerTlsOptions>,
     ) -> Self {
         Self::serve_behind(bound, limits, workers, service, secured, None)
     }
@@ -227,10 +227,10 @@ impl Server {
         limits: Limits,
         workers: &Workers,
         service: Arc<S>,
-        secured: Option<Secured>,
+        secured: Option<ServerTlsOptions>,
         balancers: Option<ProxyProtocol>,
     ) -> Self {
-        let shared = Arc::new(Shared::new(&limits, workers, secured.as_ref()));
+        let shared = Arc::new(AcceptState::new(&limits, workers, secured.as_ref()));
         let (stop, stopped) = watch::channel(false);
         let workers_of_server = workers.iter().cloned().collect();
         let accept = Accept::new(&limits, workers_of_server, service, shared.clone(), stopped, secured);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use http::Uri;
 use http::uri::{PathAndQuery, Scheme};
 
-use crate::{Guard, Refused};
+use crate::{Guard, GuardError};
 
 /// Reason why a URL cannot be called.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -49,7 +49,7 @@ pub enum UrlError {
     Ipv6,
     /// The host or port is not a permitted destination.
     #[error(transparent)]
-    Refused(Refused),
+    Refused(GuardError),
     /// The URL has a fragment. Fragments are never sent, and one right after the host would leave the request without a
     /// target.
     #[error("{url:?} has a fragment; a URL to call ends before its #")]
@@ -85,7 +85,7 @@ impl UrlError {
                 Some("must have an IPv6 address in its shortest form, such as [2001:db8::1], without a zone")
             }
             Self::Fragment { .. } => Some("must not have a fragment"),
-            Self::Refused(Refused::Port(_)) => Some(PORT_DEMAND),
+            Self::Refused(GuardError::Port(_)) => Some(PORT_DEMAND),
             Self::Refused(_) => Some(ADDRESS_DEMAND),
         }
     }

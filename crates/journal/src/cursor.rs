@@ -16,7 +16,7 @@ const WINDOW_BYTES_KEPT_MAX: usize = 8 * 1024 * 1024;
 const MARK_DISTANCE_BYTES: u64 = 256 * 1024;
 
 /// The content at the cursor.
-pub(crate) enum Peek {
+pub(crate) enum CursorContent {
     /// A valid frame header that continues the sequence.
     Frame(FrameHeader),
     /// Free space, or the end of the segment.
@@ -35,7 +35,7 @@ pub(crate) struct Entry {
 
 /// A position between two frames.
 #[derive(Clone, Copy, Debug)]
-struct Mark {
+struct FrameBoundary {
     offset: u64,
     next_seq: u64,
     chain: u64,
@@ -49,8 +49,8 @@ pub(crate) struct Cursor {
     pub file: Arc<dyn DiskFile>,
     pub header: SegmentHeader,
     access: Access,
-    at: Mark,
-    marks: Vec<Mark>,
+    at: FrameBoundary,
+    marks: Vec<FrameBoundary>,
     /// Bytes of the file from `window_start` on. The loaded frame is unmasked in place.
     window: AlignedBytes,
     window_start: u64,
@@ -63,7 +63,7 @@ impl Cursor {
     /// Opens the segment that begins with `first_seq` and positions the cursor before its first frame.
     pub fn open(disk: &dyn Disk, first_seq: u64, access: Access) -> Result<Self, JournalError> {
         let (file, header) = segment::open(disk, first_seq, access)?;
-        let start = Mark {
+        let start = FrameBoundary {
             offset: SECTOR_BYTES as u64,
             next_seq: header.first_seq,
             chain: header.previous_chain,
@@ -123,23 +123,23 @@ impl Cursor {
     }
 
     /// Reads the next frame's header without moving.
-    pub fn peek(&mut self) -> Result<Peek, JournalError> {
+    pub fn peek(&mut self) -> Result<CursorContent, JournalError> {
         let room = self.header.length_bytes.saturating_sub(self.at.offset);
         if room < SECTOR_BYTES as u64 {
-            return Ok(Peek::Nothing);
+            return Ok(CursorContent::Nothing);
         }
         let identity = self.header.identity;
         let sector = self.bytes(SECTOR_BYTES)?;
         if frame::is_zero(sector) {
-            return Ok(Peek::Nothing);
+            return Ok(CursorContent::Nothing);
         }
         let header = match FrameHeader::decode(sector, identity) {
             Ok(header) => header,
-            Err(damage) => return Ok(Peek::Invalid(damage)),
+            Err(damage) => return Ok(CursorContent::Invalid(damage)),
         };
         Ok(match self.check(&header, room) {
-            None => Peek::Frame(header),
-            Some(damage) => Peek::Invalid(damage),
+            None => CursorContent::Frame(header),
+            Some(damage) => CursorContent::Invalid(damage),
         })
     }
 
@@ -159,7 +159,7 @@ impl Cursor {
 
     /// Moves past the frame without reading its body.
     pub fn skip(&mut self, header: &FrameHeader) {
-        self.at = Mark {
+        self.at = FrameBoundary {
             offset: self.at.offset + header.frame_bytes(),
             next_seq: header.next_seq(),
             chain: header.chain(),

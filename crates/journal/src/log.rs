@@ -9,11 +9,11 @@ use crate::batch::Batch;
 use crate::disk::Disk;
 use crate::error::JournalError;
 use crate::reader::{Reader, Record};
-use crate::recovery::{Recovered, open};
+use crate::recovery::{RecoveredJournal, open};
 use crate::retention::delete_segments_below;
 use crate::segment;
 use crate::tail::TornTail;
-use crate::writer::{Appended, Maintenance, Options, Writer};
+use crate::writer::{AppendedBatch, Maintenance, Options, Writer};
 
 /// An ordered log of records. One node appends to it, any number of readers read it, and its oldest records can be
 /// trimmed.
@@ -23,7 +23,7 @@ pub trait Log: Send + Sync {
     ///
     /// Returns an error if the log ends before `known_durable_seq`, is damaged, or another node holds the right to
     /// append.
-    fn claim(&self, known_durable_seq: u64) -> Result<Claimed, JournalError>;
+    fn claim(&self, known_durable_seq: u64) -> Result<ClaimedLog, JournalError>;
 
     /// The oldest record in the log; `None` if the log is empty.
     fn oldest_seq(&self) -> Result<Option<u64>, JournalError>;
@@ -47,7 +47,7 @@ pub trait Log: Send + Sync {
 }
 
 /// The right to append, and the state of the log when it was acquired.
-pub struct Claimed {
+pub struct ClaimedLog {
     /// Appends after the last record.
     pub appender: Box<dyn Appender>,
     /// The sequence number of the last record; 0 if there is none.
@@ -61,7 +61,7 @@ pub struct Claimed {
 pub trait Appender: Send {
     /// Appends a batch. When this returns `Ok`, the whole batch is durable and in the log at its sequence numbers. The
     /// errors are as for [`Writer::append`]. After [`JournalError::Superseded`] nothing of the batch is valid.
-    fn append(&mut self, batch: &mut Batch) -> Result<Appended, JournalError>;
+    fn append(&mut self, batch: &mut Batch) -> Result<AppendedBatch, JournalError>;
 
     /// Confirms that this appender still has the right to append, after everything that was decided before the call. A
     /// response that records nothing may then be sent. Costs nothing for a log that only one process can open.
@@ -119,11 +119,11 @@ impl EmbeddedLog {
 }
 
 impl Log for EmbeddedLog {
-    fn claim(&self, known_durable_seq: u64) -> Result<Claimed, JournalError> {
+    fn claim(&self, known_durable_seq: u64) -> Result<ClaimedLog, JournalError> {
         let options = Options { known_durable_seq, ..self.options.clone() };
         let opened = open(Arc::clone(&self.disk), options)?;
-        let Recovered { last_seq, torn, .. } = opened.recovered;
-        Ok(Claimed { appender: Box::new(opened.writer), last_seq, torn })
+        let RecoveredJournal { last_seq, torn, .. } = opened.recovered;
+        Ok(ClaimedLog { appender: Box::new(opened.writer), last_seq, torn })
     }
 
     fn oldest_seq(&self) -> Result<Option<u64>, JournalError> {
@@ -144,7 +144,7 @@ impl Log for EmbeddedLog {
 }
 
 impl Appender for Writer {
-    fn append(&mut self, batch: &mut Batch) -> Result<Appended, JournalError> {
+    fn append(&mut self, batch: &mut Batch) -> Result<AppendedBatch, JournalError> {
         Self::append(self, batch)
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::cursor::{Cursor, Peek};
+use crate::cursor::{Cursor, CursorContent};
 use crate::disk::{Access, Disk};
 use crate::error::{Damage, JournalError};
 use crate::segment;
@@ -34,7 +34,7 @@ pub struct Reader {
 }
 
 /// The outcome of an attempt to reach a record.
-enum Reached {
+enum SeekOutcome {
     Yes,
     /// The journal ends before the record. Occurs only when reading to the [`END`].
     AtEnd,
@@ -74,8 +74,8 @@ impl Reader {
             return Ok(None);
         }
         match self.reach(self.next_seq, durable_seq == END)? {
-            Reached::AtEnd => Ok(None),
-            Reached::Yes => {
+            SeekOutcome::AtEnd => Ok(None),
+            SeekOutcome::Yes => {
                 self.next_seq += 1;
                 Ok(self.loaded(self.next_seq - 1))
             }
@@ -85,7 +85,7 @@ impl Reader {
     /// Reads one record, which must be durable. Ascending and nearby reads are cheap. Sequential reading continues
     /// after it.
     pub fn read_record(&mut self, seq: u64) -> Result<Record<'_>, JournalError> {
-        if seq == 0 || matches!(self.reach(seq, false)?, Reached::AtEnd) {
+        if seq == 0 || matches!(self.reach(seq, false)?, SeekOutcome::AtEnd) {
             return Err(self.no_such_record(seq));
         }
         self.next_seq = seq + 1;
@@ -99,12 +99,12 @@ impl Reader {
     }
 
     /// Loads the frame that contains `seq`.
-    fn reach(&mut self, seq: u64, to_end: bool) -> Result<Reached, JournalError> {
+    fn reach(&mut self, seq: u64, to_end: bool) -> Result<SeekOutcome, JournalError> {
         if self.cursor.as_ref().is_some_and(|cursor| cursor.entry(seq).is_some()) {
-            return Ok(Reached::Yes);
+            return Ok(SeekOutcome::Yes);
         }
         let Some(mut cursor) = self.cursor_towards(seq)? else {
-            return Ok(Reached::AtEnd);
+            return Ok(SeekOutcome::AtEnd);
         };
         let result = self.walk(&mut cursor, seq, to_end);
         self.cursor = Some(cursor);
@@ -138,20 +138,20 @@ impl Reader {
         }
     }
 
-    fn walk(&mut self, cursor: &mut Cursor, seq: u64, to_end: bool) -> Result<Reached, JournalError> {
+    fn walk(&mut self, cursor: &mut Cursor, seq: u64, to_end: bool) -> Result<SeekOutcome, JournalError> {
         let mut fresh = false;
         loop {
             let damage = match cursor.peek()? {
-                Peek::Frame(header) if header.next_seq() <= seq => {
+                CursorContent::Frame(header) if header.next_seq() <= seq => {
                     cursor.skip(&header);
                     continue;
                 }
-                Peek::Frame(header) => match cursor.load(&header)? {
-                    None => return Ok(Reached::Yes),
+                CursorContent::Frame(header) => match cursor.load(&header)? {
+                    None => return Ok(SeekOutcome::Yes),
                     Some(damage) => Some(damage),
                 },
-                Peek::Nothing => None,
-                Peek::Invalid(damage) => Some(damage),
+                CursorContent::Nothing => None,
+                CursorContent::Invalid(damage) => Some(damage),
             };
             if !fresh {
                 // Bytes that were read ahead may be older than data that has become durable since.
@@ -199,12 +199,12 @@ impl Reader {
         seq: u64,
         damage: Option<Damage>,
         to_end: bool,
-    ) -> Result<Reached, JournalError> {
+    ) -> Result<SeekOutcome, JournalError> {
         let is_last = segment::list(&*self.disk)?.last() == Some(&cursor.header.first_seq);
         if to_end && is_last {
             self.torn = tail::judge(cursor, damage)?;
             if seq == cursor.next_seq() {
-                return Ok(Reached::AtEnd);
+                return Ok(SeekOutcome::AtEnd);
             }
             return Err(self.no_such_record(seq));
         }

@@ -2,18 +2,18 @@
 
 use std::sync::Arc;
 
-use crate::cursor::{Cursor, Peek};
+use crate::cursor::{Cursor, CursorContent};
 use crate::disk::{Access, Disk};
 use crate::error::{Damage, JournalError};
 use crate::frame::SECTOR_BYTES;
 use crate::reader::{END, Reader};
 use crate::segment::{self, DIRECTORY, SegmentHeader};
 use crate::tail::{self, TornTail};
-use crate::writer::{Current, End, Options, Writer, scrub};
+use crate::writer::{Current, JournalEnd, Options, Writer, scrub};
 
 /// The content of a journal.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Recovered {
+pub struct RecoveredJournal {
     /// The oldest record's sequence number; 0 if there is none.
     pub first_seq: u64,
     /// The newest record's sequence number; 0 if there is none.
@@ -29,8 +29,8 @@ pub struct Recovered {
 
 /// An open journal.
 #[derive(Debug)]
-pub struct Opened {
-    pub recovered: Recovered,
+pub struct OpenedJournal {
+    pub recovered: RecoveredJournal,
     /// Appends after that content.
     pub writer: Writer,
 }
@@ -40,14 +40,14 @@ pub struct Opened {
 /// Verifies all segment headers and every frame of the last segment, and removes a torn tail. Frames of earlier
 /// segments are verified when they are read. The recovered records are made durable before this returns, so the caller
 /// can act on them. If the journal is damaged, nothing is changed.
-pub fn open(disk: Arc<dyn Disk>, options: Options) -> Result<Opened, JournalError> {
+pub fn open(disk: Arc<dyn Disk>, options: Options) -> Result<OpenedJournal, JournalError> {
     disk.create_directory(DIRECTORY).map_err(|source| JournalError::io("create", DIRECTORY, source))?;
     disk.sync_directory("").map_err(|source| JournalError::sync("the data directory", source))?;
     let starts = segment::list(&*disk)?;
     expect_all_segments(&*disk, &starts)?;
     let found = match starts.last() {
-        None => Found::nothing(options.identity),
-        Some(start) => Found::read(&*disk, *start, Access::Write)?,
+        None => FoundEnd::nothing(options.identity),
+        Some(start) => FoundEnd::read(&*disk, *start, Access::Write)?,
     };
     if found.end.last_seq < options.known_durable_seq {
         let (file, offset) =
@@ -60,16 +60,16 @@ pub fn open(disk: Arc<dyn Disk>, options: Options) -> Result<Opened, JournalErro
     disk.sync_directory(DIRECTORY).map_err(|source| JournalError::sync(DIRECTORY, source))?;
     let recovered = found.recovered(&starts);
     let current = found.last.map(|last| last.current);
-    Ok(Opened { recovered, writer: Writer::new(disk, options, found.end, current) })
+    Ok(OpenedJournal { recovered, writer: Writer::new(disk, options, found.end, current) })
 }
 
 /// Reads and verifies every record of a journal without a writer. Changes nothing.
-pub fn verify(disk: Arc<dyn Disk>) -> Result<Recovered, JournalError> {
+pub fn verify(disk: Arc<dyn Disk>) -> Result<RecoveredJournal, JournalError> {
     let starts = segment::list(&*disk)?;
     expect_all_segments(&*disk, &starts)?;
     let found = match starts.last() {
-        None => Found::nothing(0),
-        Some(start) => Found::read(&*disk, *start, Access::Read)?,
+        None => FoundEnd::nothing(0),
+        Some(start) => FoundEnd::read(&*disk, *start, Access::Read)?,
     };
     let recovered = found.recovered(&starts);
     let mut reader = Reader::new(disk, recovered.first_seq.max(1));
@@ -99,7 +99,7 @@ pub struct Extent {
 /// extent never changes, so the extent and a copy of that many bytes form a backup of a journal that is being written.
 /// A batch that is being written at the same time may be included or not, as after a crash.
 pub fn extent(disk: &dyn Disk, first_seq: u64) -> Result<Extent, JournalError> {
-    let Found { end, last, .. } = Found::read(disk, first_seq, Access::Read)?;
+    let FoundEnd { end, last, .. } = FoundEnd::read(disk, first_seq, Access::Read)?;
     let (bytes, length) = last.map_or((0, 0), |last| (last.current.offset, last.current.length));
     Ok(Extent { bytes, length, last_seq: end.last_seq, last_time_ns: end.last_time_ns })
 }
@@ -135,8 +135,8 @@ fn expect_all_segments(disk: &dyn Disk, starts: &[u64]) -> Result<(), JournalErr
 }
 
 /// The end of a journal as found on the disk.
-struct Found {
-    end: End,
+struct FoundEnd {
+    end: JournalEnd,
     last: Option<LastSegment>,
     torn: Option<TornTail>,
 }
@@ -147,9 +147,9 @@ struct LastSegment {
     last_frame: u64,
 }
 
-impl Found {
+impl FoundEnd {
     fn nothing(identity: u64) -> Self {
-        Self { end: End { last_seq: 0, last_time_ns: 0, chain: 0, identity }, last: None, torn: None }
+        Self { end: JournalEnd { last_seq: 0, last_time_ns: 0, chain: 0, identity }, last: None, torn: None }
     }
 
     fn read(disk: &dyn Disk, first_seq: u64, access: Access) -> Result<Self, JournalError> {
@@ -157,9 +157,9 @@ impl Found {
         let mut last_frame = cursor.offset();
         let ending = loop {
             let header = match cursor.peek()? {
-                Peek::Frame(header) => header,
-                Peek::Nothing => break None,
-                Peek::Invalid(damage) => break Some(damage),
+                CursorContent::Frame(header) => header,
+                CursorContent::Nothing => break None,
+                CursorContent::Invalid(damage) => break Some(damage),
             };
             let offset = cursor.offset();
             if let Some(damage) = cursor.load(&header)? {
@@ -168,7 +168,7 @@ impl Found {
             last_frame = offset;
         };
         let torn = tail::judge(&cursor, ending)?;
-        let end = End {
+        let end = JournalEnd {
             last_seq: cursor.next_seq() - 1,
             last_time_ns: cursor.last_time_ns(),
             chain: cursor.chain(),
@@ -185,8 +185,8 @@ impl Found {
         Ok(Self { end, last: Some(LastSegment { current, last_frame }), torn })
     }
 
-    fn recovered(&self, starts: &[u64]) -> Recovered {
-        Recovered {
+    fn recovered(&self, starts: &[u64]) -> RecoveredJournal {
+        RecoveredJournal {
             first_seq: starts.first().copied().unwrap_or(0),
             last_seq: self.end.last_seq,
             last_time_ns: self.end.last_time_ns,

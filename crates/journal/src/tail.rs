@@ -30,7 +30,7 @@ pub(crate) fn judge(cursor: &Cursor, ending: Option<Damage>) -> Result<Option<To
         // A segment gets its name only after its first frame is durable.
         return damaged(at, ending.unwrap_or(Damage::Missing(cursor.next_seq())));
     }
-    let remains = Remains::read(cursor)?;
+    let remains = TailContent::read(cursor)?;
     let Some(used_end) = remains.used_end else { return Ok(None) };
     if let Some(offset) = remains.later_frame {
         return damaged(offset, Damage::FrameLost);
@@ -53,7 +53,7 @@ pub(crate) fn judge(cursor: &Cursor, ending: Option<Damage>) -> Result<Option<To
 }
 
 /// The data between the cursor and the end of the file.
-struct Remains {
+struct TailContent {
     /// The header at the cursor, if its checksum is correct.
     header: Option<FrameHeader>,
     /// The end of the last sector that is not all zeros.
@@ -64,7 +64,7 @@ struct Remains {
     later_frame: Option<u64>,
 }
 
-impl Remains {
+impl TailContent {
     fn read(cursor: &Cursor) -> Result<Self, JournalError> {
         let mut remains = Self { header: None, used_end: None, first_unwritten: None, later_frame: None };
         let mut chunk = vec![0; CHUNK_BYTES];
@@ -106,7 +106,7 @@ impl Remains {
 
 /// Verifies that the free space after the last frame of a closed segment was never written.
 pub(crate) fn expect_zeros(cursor: &Cursor) -> Result<(), JournalError> {
-    match Remains::read(cursor)?.used_end {
+    match TailContent::read(cursor)?.used_end {
         None => Ok(()),
         Some(end) => {
             let offset = end - SECTOR_BYTES as u64;

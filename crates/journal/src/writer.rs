@@ -20,8 +20,8 @@ const ZERO_AHEAD_FRAME_BYTES_MAX: u64 = 256 * 1024;
 
 /// Aligned zeros, so that they can be written past the page cache.
 #[repr(align(4096))]
-struct Zeros([u8; ZERO_CHUNK_BYTES]);
-static ZEROS: Zeros = Zeros([0; ZERO_CHUNK_BYTES]);
+struct AlignedZeros([u8; ZERO_CHUNK_BYTES]);
+static ZEROS: AlignedZeros = AlignedZeros([0; ZERO_CHUNK_BYTES]);
 
 /// Whether an appended batch is on disk when it is acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,7 +66,7 @@ impl Default for Options {
 
 /// A batch that is durable (unless the writer is volatile).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Appended {
+pub struct AppendedBatch {
     /// The first record's sequence number.
     pub first_seq: u64,
     /// The last record's sequence number.
@@ -96,7 +96,7 @@ pub enum Maintenance {
 
 /// The end of the record sequence.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct End {
+pub(crate) struct JournalEnd {
     pub last_seq: u64,
     pub last_time_ns: i64,
     pub chain: u64,
@@ -122,7 +122,7 @@ impl Current {
     }
 
     /// Writes the frame after its predecessor.
-    fn extend(&mut self, frame: &[u8], durability: Durability) -> Result<Appended, JournalError> {
+    fn extend(&mut self, frame: &[u8], durability: Durability) -> Result<AppendedBatch, JournalError> {
         let end = self.offset + frame.len() as u64;
         let started = Instant::now();
         // The space is allocated, so only a copy-on-write file system can report a full disk.
@@ -141,7 +141,7 @@ impl Current {
 
 /// The next segment, created in advance.
 #[derive(Debug)]
-struct Prepared {
+struct PreparedSegment {
     file: Arc<dyn DiskFile>,
     length: u64,
     zeroed: u64,
@@ -152,9 +152,9 @@ struct Prepared {
 pub struct Writer {
     disk: Arc<dyn Disk>,
     options: Options,
-    end: End,
+    end: JournalEnd,
     current: Option<Current>,
-    prepared: Option<Prepared>,
+    prepared: Option<PreparedSegment>,
     /// Length of the last frame, in bytes.
     last_frame_bytes: u64,
     /// After a full disk: how full the current segment must be before preparing the next segment is tried again.
@@ -163,7 +163,12 @@ pub struct Writer {
 }
 
 impl Writer {
-    pub(crate) fn new(disk: Arc<dyn Disk>, mut options: Options, end: End, current: Option<Current>) -> Self {
+    pub(crate) fn new(
+        disk: Arc<dyn Disk>,
+        mut options: Options,
+        end: JournalEnd,
+        current: Option<Current>,
+    ) -> Self {
         options.segment_bytes = options.segment_bytes.next_multiple_of(SECTOR_BYTES as u64);
         Self {
             disk,
@@ -186,7 +191,7 @@ impl Writer {
     ///
     /// Panics if the batch is empty, does not continue the sequence, or has a time that is not later than the last
     /// record. These are programmer errors.
-    pub fn append(&mut self, batch: &mut Batch) -> Result<Appended, JournalError> {
+    pub fn append(&mut self, batch: &mut Batch) -> Result<AppendedBatch, JournalError> {
         assert!(!batch.is_empty(), "an empty batch is not appended");
         assert_eq!(batch.first_seq(), self.next_seq(), "a batch must continue the sequence");
         assert!(batch.first_time_ns() > self.end.last_time_ns, "record times must strictly increase");
@@ -200,7 +205,7 @@ impl Writer {
         self.end.last_seq = header.next_seq() - 1;
         self.end.last_time_ns = header.last_time_ns;
         self.end.chain = header.chain();
-        Ok(Appended { first_seq: header.first_seq, last_seq: self.end.last_seq, ..appended })
+        Ok(AppendedBatch { first_seq: header.first_seq, last_seq: self.end.last_seq, ..appended })
     }
 
     /// Prepares the next segment step by step and in advance, so that starting it does not delay an append. Call it
@@ -249,7 +254,7 @@ impl Writer {
         let needed = frame_bytes(body_bytes as usize) as u64;
         let fits_current = |current: &Current| current.offset + needed <= current.length;
         // A segment begins with a header of one sector.
-        let fits_prepared = |prepared: &Prepared| needed + SECTOR_BYTES as u64 <= prepared.length;
+        let fits_prepared = |prepared: &PreparedSegment| needed + SECTOR_BYTES as u64 <= prepared.length;
         self.current.as_ref().is_some_and(fits_current) || self.prepared.as_ref().is_some_and(fits_prepared)
     }
 
@@ -290,7 +295,7 @@ impl Writer {
         result
     }
 
-    fn place(&mut self, frame: &[u8]) -> Result<Appended, JournalError> {
+    fn place(&mut self, frame: &[u8]) -> Result<AppendedBatch, JournalError> {
         debug_assert!(frame.len() > HEADER_BYTES && frame.len().is_multiple_of(SECTOR_BYTES));
         self.scrub()?;
         let durability = self.options.durability;
@@ -315,7 +320,7 @@ impl Writer {
 
     /// Begins a new segment with the frame. The segment gets its name when header and frame are durable, so a named
     /// segment is never empty.
-    fn roll(&mut self, frame: &[u8]) -> Result<Appended, JournalError> {
+    fn roll(&mut self, frame: &[u8]) -> Result<AppendedBatch, JournalError> {
         let needed = (SECTOR_BYTES + frame.len()) as u64;
         let prepared = match self.prepared.take() {
             Some(prepared) if prepared.length >= needed => prepared,
@@ -333,7 +338,11 @@ impl Writer {
         result
     }
 
-    fn fill_and_name(&mut self, prepared: &Prepared, frame: &[u8]) -> Result<Appended, JournalError> {
+    fn fill_and_name(
+        &mut self,
+        prepared: &PreparedSegment,
+        frame: &[u8],
+    ) -> Result<AppendedBatch, JournalError> {
         let first_seq = self.next_seq();
         let path = segment::path(first_seq);
         let header = SegmentHeader {
@@ -375,7 +384,7 @@ impl Writer {
         Ok(Maintenance::Advanced)
     }
 
-    fn prepare(&self, length: u64) -> Result<Prepared, JournalError> {
+    fn prepare(&self, length: u64) -> Result<PreparedSegment, JournalError> {
         let created = match self.disk.create(PREPARED) {
             // The file remains from a process that stopped, or could not even be removed because the disk was full. It
             // may contain the remains of a batch.
@@ -390,7 +399,7 @@ impl Writer {
             self.discard()?;
             return Err(JournalError::io("allocate", PREPARED, source));
         }
-        Ok(Prepared { file, length, zeroed: 0 })
+        Ok(PreparedSegment { file, length, zeroed: 0 })
     }
 
     fn discard(&self) -> Result<(), JournalError> {
@@ -441,9 +450,9 @@ pub(crate) fn write_zeros(file: &dyn DiskFile, path: &str, from: u64, to: u64) -
     file.sync().map_err(|source| JournalError::sync(path, source))
 }
 
-fn appended(bytes: usize, started: Instant, written: Instant, rolled: bool) -> Appended {
+fn appended(bytes: usize, started: Instant, written: Instant, rolled: bool) -> AppendedBatch {
     let nanoseconds = |duration: std::time::Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
-    Appended {
+    AppendedBatch {
         first_seq: 0,
         last_seq: 0,
         bytes: bytes as u64,

@@ -21,10 +21,10 @@ mod submitted;
 mod verify;
 
 pub use files::KeyFileError;
-pub use ring::{KeyRing, KeyView, Recorded, Records};
+pub use ring::{KeyRing, KeyView, RecordedKey, Records};
 pub use sign::{Draft, Message, NotSigned, PrivateKey};
 pub use submitted::SubmittedKey;
 pub use upesi_keys::KeyError;
-pub use verify::{Fault, Freshness, Request, is_signature_object, verify};
+pub use verify::{Freshness, Request, SignatureFault, is_signature_object, verify};
 
 pub const SIGNATURE: &str = "fspiop-signature";

@@ -15,9 +15,9 @@ const OF_JWS: [&str; 6] = ["alg", "kid", "typ", "cty", "x5t", "x5t#s256"];
 
 /// The members, by their names in lower case.
 #[derive(Debug)]
-pub(crate) struct Protected(BTreeMap<String, String>);
+pub(crate) struct ProtectedHeader(BTreeMap<String, String>);
 
-impl Protected {
+impl ProtectedHeader {
     pub(crate) fn read(bytes: &[u8]) -> Result<Self, String> {
         if bytes.len() > BYTES_MAX {
             return Err(format!("the protected header is longer than {BYTES_MAX} bytes"));
@@ -43,25 +43,25 @@ impl Protected {
     }
 }
 
-impl<'de> Deserialize<'de> for Protected {
+impl<'de> Deserialize<'de> for ProtectedHeader {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Members;
 
         impl<'de> Visitor<'de> for Members {
-            type Value = Protected;
+            type Value = ProtectedHeader;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("an object of texts")
             }
 
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Protected, A::Error> {
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<ProtectedHeader, A::Error> {
                 let mut members = BTreeMap::new();
                 while let Some((name, value)) = map.next_entry::<String, String>()? {
                     if members.insert(name.to_ascii_lowercase(), value).is_some() {
                         return Err(A::Error::custom("a member occurs twice"));
                     }
                 }
-                Ok(Protected(members))
+                Ok(ProtectedHeader(members))
             }
         }
 

@@ -21,7 +21,7 @@ const SUFFIX: &str = "pem";
 #[derive(Debug, Default)]
 pub struct KeyRing {
     /// By the participant's name in lower case.
-    keys: HashMap<String, Vec<Held>>,
+    keys: HashMap<String, Vec<ValidKey>>,
     /// Files that cannot be used, by the participant's name in lower case.
     unusable: BTreeMap<String, KeyFileError>,
     allows_es256: bool,
@@ -29,7 +29,7 @@ pub struct KeyRing {
 
 /// A key and its validity.
 #[derive(Clone, Debug)]
-pub(crate) struct Held {
+pub(crate) struct ValidKey {
     key: Arc<PublicKey>,
     from: Option<Timestamp>,
     /// End of its validity, exclusive.
@@ -48,7 +48,7 @@ pub(crate) enum Validity {
 
 /// A key that is stored elsewhere than in a file.
 #[derive(Clone, Copy, Debug)]
-pub struct Recorded<'a> {
+pub struct RecordedKey<'a> {
     /// The participant's name.
     pub participant: &'a str,
     /// X.509 `SubjectPublicKeyInfo` in DER.
@@ -64,7 +64,7 @@ pub struct Recorded<'a> {
 /// Data about keys that is stored elsewhere than in files.
 #[derive(Debug, Default)]
 pub struct Records<'a> {
-    pub keys: Vec<Recorded<'a>>,
+    pub keys: Vec<RecordedKey<'a>>,
     /// SHA-256 of revoked keys, which are never valid, wherever they are.
     pub revoked: HashSet<[u8; 32]>,
     /// By a participant's name in lower case, the end of the validity of its keys in files, exclusive.
@@ -161,7 +161,7 @@ impl KeyRing {
         Self { allows_es256, ..Self::default() }
     }
 
-    fn read(&self, path: &Path) -> Result<Vec<Held>, KeyFileError> {
+    fn read(&self, path: &Path) -> Result<Vec<ValidKey>, KeyFileError> {
         let refused = |problem: String| KeyFileError::content(path, problem);
         let mut keys = Vec::new();
         for section in files::sections(path, &files::read(path)?)? {
@@ -178,7 +178,7 @@ impl KeyRing {
             if key.is_elliptic() && !self.allows_es256 {
                 return Err(refused("has a P-256 key, and jws.es256 is off".to_owned()));
             }
-            keys.push(Held::of_file(key, valid_s));
+            keys.push(ValidKey::of_file(key, valid_s));
         }
         match keys.len() {
             0 => Err(refused("has no public key in PEM (BEGIN PUBLIC KEY or BEGIN CERTIFICATE)".to_owned())),
@@ -192,7 +192,7 @@ impl KeyRing {
     ///
     /// Also returns the stored keys that cannot be used, in hexadecimal.
     pub fn with(&self, records: &Records<'_>, earlier: &Self) -> (Self, Vec<String>) {
-        let mut keys: HashMap<String, Vec<Held>> = HashMap::new();
+        let mut keys: HashMap<String, Vec<ValidKey>> = HashMap::new();
         let mut unusable = Vec::new();
         let known: HashMap<[u8; 32], &Arc<PublicKey>> =
             earlier.keys.values().flatten().map(|held| (*held.key.sha256(), &held.key)).collect();
@@ -201,7 +201,7 @@ impl KeyRing {
             let key = known.or_else(|| PublicKey::from_der(recorded.public_key).ok().map(Arc::new));
             match key.filter(|key| !key.is_elliptic() || self.allows_es256) {
                 Some(key) => {
-                    let held = Held { key, from: recorded.from, until: recorded.until };
+                    let held = ValidKey { key, from: recorded.from, until: recorded.until };
                     keys.entry(recorded.participant.to_ascii_lowercase()).or_default().push(held);
                 }
                 None => unusable.push(hex(&recorded.sha256)),
@@ -210,10 +210,11 @@ impl KeyRing {
         let kept: HashSet<[u8; 32]> = records.keys.iter().map(|recorded| recorded.sha256).collect();
         for (name, from_file) in &self.keys {
             let end = records.files_until.get(name).copied();
-            let counts = |held: &&Held| {
+            let counts = |held: &&ValidKey| {
                 !kept.contains(held.key.sha256()) && !records.revoked.contains(held.key.sha256())
             };
-            let ended = |held: &Held| Held { until: held.until.into_iter().chain(end).min(), ..held.clone() };
+            let ended =
+                |held: &ValidKey| ValidKey { until: held.until.into_iter().chain(end).min(), ..held.clone() };
             keys.entry(name.clone()).or_default().extend(from_file.iter().filter(counts).map(ended));
         }
         keys.retain(|_, held| !held.is_empty());
@@ -221,7 +222,7 @@ impl KeyRing {
     }
 
     /// The keys of a participant, in the order of its file.
-    pub(crate) fn of(&self, name: &str) -> Option<&[Held]> {
+    pub(crate) fn of(&self, name: &str) -> Option<&[ValidKey]> {
         self.keys.get(&name.to_ascii_lowercase()).map(Vec::as_slice)
     }
 
@@ -249,7 +250,7 @@ impl KeyRing {
     }
 }
 
-impl Held {
+impl ValidKey {
     /// A key, and the validity of its certificate, both ends in seconds since 1970.
     fn of_file(key: PublicKey, valid_s: Option<(i64, i64)>) -> Self {
         let at = |seconds: i64| Timestamp::from_ms(seconds.saturating_mul(1_000));

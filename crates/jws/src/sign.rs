@@ -6,7 +6,7 @@ use std::sync::Arc;
 use aws_lc_rs::digest::Digest;
 use http::{HeaderMap, HeaderValue};
 use serde::Serialize;
-use upesi_keys::{Hash, Key, KeyError, Keys, Kind, Place, Scheme};
+use upesi_keys::{Hash, Key, KeyError, KeyKind, Keys, PrivateKeyLocation, Scheme};
 
 use crate::algorithm::Algorithm;
 use crate::envelope::{self, Envelope, encode};
@@ -40,7 +40,7 @@ pub struct Message<'a> {
 
 /// The protected header, in the order of DFSPs' adapters.
 #[derive(Serialize)]
-struct Protected<'a> {
+struct OwnHeader<'a> {
     alg: &'static str,
     #[serde(flatten)]
     message: Message<'a>,
@@ -99,7 +99,7 @@ impl PrivateKey {
     /// # Errors
     /// The file cannot be used.
     pub fn load(path: &Path) -> Result<Self, KeyError> {
-        Keys::in_files().open(&Place::File(path.to_owned())).map(Self)
+        Keys::in_files().open(&PrivateKeyLocation::File(path.to_owned())).map(Self)
     }
 
     /// The public key, as an X.509 `SubjectPublicKeyInfo`.
@@ -129,7 +129,7 @@ impl PrivateKey {
     /// The library failed.
     pub fn draft(&self, message: Message<'_>, body: &[u8]) -> Result<Draft, NotSigned> {
         let algorithm = self.algorithm();
-        let protected = Protected { alg: algorithm.name(), message };
+        let protected = OwnHeader { alg: algorithm.name(), message };
         let protected_header = encode(&serde_json::to_vec(&protected).map_err(|_| NotSigned)?);
         let digest = envelope::digest(&protected_header, algorithm, body);
         Ok(Draft { protected_header, digest })
@@ -141,16 +141,16 @@ impl PrivateKey {
     /// The library failed.
     pub fn signature(&self, draft: &Draft) -> Result<Vec<u8>, NotSigned> {
         let scheme = match self.0.kind() {
-            Kind::Rsa => Scheme::Pkcs1(Hash::Sha256),
-            Kind::P256 => Scheme::P256,
+            KeyKind::Rsa => Scheme::Pkcs1(Hash::Sha256),
+            KeyKind::P256 => Scheme::P256,
         };
         self.0.sign(scheme, &draft.digest).map_err(|_| NotSigned)
     }
 
     fn algorithm(&self) -> Algorithm {
         match self.0.kind() {
-            Kind::Rsa => Algorithm::Rs256,
-            Kind::P256 => Algorithm::Es256,
+            KeyKind::Rsa => Algorithm::Rs256,
+            KeyKind::P256 => Algorithm::Es256,
         }
     }
 }

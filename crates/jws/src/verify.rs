@@ -6,7 +6,7 @@ use upesi_types::Timestamp;
 use crate::SIGNATURE;
 use crate::algorithm::Algorithm;
 use crate::envelope::{self, Envelope, decode};
-use crate::protected::Protected;
+use crate::protected::ProtectedHeader;
 use crate::ring::{KeyRing, Validity};
 
 /// Maximum age in seconds of a date that must be recent.
@@ -41,7 +41,7 @@ pub enum Freshness {
 
 /// Reason why a request is not as its sender signed it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Fault {
+pub enum SignatureFault {
     /// The request has no signature.
     #[error("FSPIOP-Signature is missing")]
     Missing,
@@ -77,7 +77,7 @@ pub enum Fault {
     Wrong,
 }
 
-impl Fault {
+impl SignatureFault {
     pub const LABELS: [&'static str; 11] = [
         "missing",
         "malformed",
@@ -128,26 +128,26 @@ pub fn verify(
     keys: &KeyRing,
     freshness: Freshness,
     now: Timestamp,
-) -> Result<(), Fault> {
-    let value = request.headers.get(SIGNATURE).ok_or(Fault::Missing)?;
-    let malformed = |problem: &str| Fault::Malformed(problem.to_owned());
+) -> Result<(), SignatureFault> {
+    let value = request.headers.get(SIGNATURE).ok_or(SignatureFault::Missing)?;
+    let malformed = |problem: &str| SignatureFault::Malformed(problem.to_owned());
     let envelope = Envelope::read(value.as_bytes())
         .ok_or_else(|| malformed("FSPIOP-Signature is not an object of signature and protectedHeader"))?;
     let signature = decode(&envelope.signature).ok_or_else(|| malformed("the signature is not base64url"))?;
     let protected = decode(&envelope.protected_header);
     let protected = protected.ok_or_else(|| malformed("the protected header is not base64url"))?;
-    let protected = Protected::read(&protected).map_err(Fault::Malformed)?;
+    let protected = ProtectedHeader::read(&protected).map_err(SignatureFault::Malformed)?;
     compare(request, &protected)?;
     check_freshness(request, &protected, freshness, now)?;
-    let algorithm = protected.get("alg").and_then(Algorithm::parse).ok_or(Fault::Algorithm)?;
+    let algorithm = protected.get("alg").and_then(Algorithm::parse).ok_or(SignatureFault::Algorithm)?;
     let source = protected.get("fspiop-source").unwrap_or_default();
     let Some(held) = keys.of(source) else {
         let has_file = keys.unusable().contains_key(&source.to_ascii_lowercase());
-        return Err(if has_file { Fault::KeyFile } else { Fault::NoKey });
+        return Err(if has_file { SignatureFault::KeyFile } else { SignatureFault::NoKey });
     };
     let fitting: Vec<_> = held.iter().filter_map(|key| key.fitting(algorithm, now)).collect();
     if fitting.is_empty() {
-        return Err(Fault::Algorithm);
+        return Err(SignatureFault::Algorithm);
     }
     let digest = envelope::digest(&envelope.protected_header, algorithm, request.body);
     let of = |wanted| {
@@ -157,23 +157,23 @@ pub fn verify(
     if of(Validity::Valid) {
         Ok(())
     } else if of(Validity::Over) {
-        Err(Fault::Expired)
+        Err(SignatureFault::Expired)
     } else if of(Validity::Early) {
-        Err(Fault::NotYetValid)
+        Err(SignatureFault::NotYetValid)
     } else {
-        Err(Fault::Wrong)
+        Err(SignatureFault::Wrong)
     }
 }
 
 /// Checks that the protected header matches this message.
-fn compare(request: Request<'_>, protected: &Protected) -> Result<(), Fault> {
+fn compare(request: Request<'_>, protected: &ProtectedHeader) -> Result<(), SignatureFault> {
     let target = request.uri.path_and_query().map_or("", |target| target.as_str());
     let of_line = [
         ("FSPIOP-URI", "fspiop-uri", target),
         ("FSPIOP-HTTP-Method", "fspiop-http-method", request.method.as_str()),
     ];
     for (title, name, actual) in of_line {
-        let signed = protected.get(name).ok_or(Fault::Unprotected(title))?;
+        let signed = protected.get(name).ok_or(SignatureFault::Unprotected(title))?;
         let is_same = match name {
             "fspiop-uri" => {
                 let rest = signed.strip_prefix(request.base_path);
@@ -182,14 +182,14 @@ fn compare(request: Request<'_>, protected: &Protected) -> Result<(), Fault> {
             _ => signed == actual,
         };
         if !is_same {
-            return Err(Fault::Differs(title.to_owned()));
+            return Err(SignatureFault::Differs(title.to_owned()));
         }
     }
     if protected.get("fspiop-source").is_none() {
-        return Err(Fault::Unprotected("FSPIOP-Source"));
+        return Err(SignatureFault::Unprotected("FSPIOP-Source"));
     }
     if request.headers.contains_key("fspiop-destination") && protected.get("fspiop-destination").is_none() {
-        return Err(Fault::Unprotected("FSPIOP-Destination"));
+        return Err(SignatureFault::Unprotected("FSPIOP-Destination"));
     }
     for (name, signed) in protected.headers() {
         let is_of_line = of_line.iter().any(|(_, of_line, _)| *of_line == name);
@@ -205,7 +205,7 @@ fn compare(request: Request<'_>, protected: &Protected) -> Result<(), Fault> {
             _ => false,
         };
         if !is_same {
-            return Err(Fault::Differs(name.to_owned()));
+            return Err(SignatureFault::Differs(name.to_owned()));
         }
     }
     Ok(())
@@ -241,10 +241,10 @@ fn decoded(part: &str) -> Vec<u8> {
 
 fn check_freshness(
     request: Request<'_>,
-    protected: &Protected,
+    protected: &ProtectedHeader,
     freshness: Freshness,
     now: Timestamp,
-) -> Result<(), Fault> {
+) -> Result<(), SignatureFault> {
     if freshness == Freshness::Any {
         return Ok(());
     }
@@ -253,8 +253,8 @@ fn check_freshness(
         let date = dates.next().filter(|_| request.accepts_unprotected_date && dates.next().is_none());
         date.and_then(|date| date.to_str().ok())
     };
-    let date = protected.get("date").or_else(unsigned).ok_or(Fault::Unprotected("Date"))?;
-    let date = Timestamp::parse_http_date(date).ok_or(Fault::Stale)?;
+    let date = protected.get("date").or_else(unsigned).ok_or(SignatureFault::Unprotected("Date"))?;
+    let date = Timestamp::parse_http_date(date).ok_or(SignatureFault::Stale)?;
     let age_s = (now.as_ms() - date.as_ms()).div_euclid(1_000);
-    if (-AHEAD_MAX_S..=AGE_MAX_S).contains(&age_s) { Ok(()) } else { Err(Fault::Stale) }
+    if (-AHEAD_MAX_S..=AGE_MAX_S).contains(&age_s) { Ok(()) } else { Err(SignatureFault::Stale) }
 }

@@ -15,7 +15,9 @@ use common::RFC_KEY;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
 use rcgen::{CertificateParams, KeyUsagePurpose, date_time_ymd};
 use tempfile::TempDir;
-use upesi_jws::{Fault, Freshness, KeyRing, PrivateKey, Request, SIGNATURE, is_signature_object, verify};
+use upesi_jws::{
+    Freshness, KeyRing, PrivateKey, Request, SIGNATURE, SignatureFault, is_signature_object, verify,
+};
 use upesi_types::Timestamp;
 
 /// An RSA key of 1,024 bits.
@@ -90,7 +92,7 @@ impl Message {
         self.headers.insert(SIGNATURE, value);
     }
 
-    fn judge(&self, keys: &KeyRing, freshness: Freshness, now: &str) -> Result<(), Fault> {
+    fn judge(&self, keys: &KeyRing, freshness: Freshness, now: &str) -> Result<(), SignatureFault> {
         self.judge_by(keys, freshness, now, false)
     }
 
@@ -100,7 +102,7 @@ impl Message {
         freshness: Freshness,
         now: &str,
         accepts_unprotected_date: bool,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), SignatureFault> {
         let uri: Uri = self.uri.parse().unwrap();
         let request = Request {
             method: &self.method,
@@ -113,7 +115,7 @@ impl Message {
         verify(request, keys, freshness, at(now))
     }
 
-    fn verify(&self, keys: &KeyRing) -> Result<(), Fault> {
+    fn verify(&self, keys: &KeyRing) -> Result<(), SignatureFault> {
         self.judge(keys, Freshness::Any, "2035-01-01T00:00:00.000Z")
     }
 }
@@ -184,10 +186,14 @@ type Change = fn(&mut Message);
 #[test]
 fn signature_covers_every_part_of_the_message() {
     let keys = Keys::with(&[("greenbank.pem", RFC_KEY), ("redbank.pem", RFC_KEY)]).ring();
-    let differs = |name: &str| Fault::Differs(name.to_owned());
-    let cases: [(&str, Change, Fault); 11] = [
-        ("body", |message| message.body = message.body.replace("COMMITTED", "ABORTED"), Fault::Wrong),
-        ("blank in the body", |message| message.body.push(' '), Fault::Wrong),
+    let differs = |name: &str| SignatureFault::Differs(name.to_owned());
+    let cases: [(&str, Change, SignatureFault); 11] = [
+        (
+            "body",
+            |message| message.body = message.body.replace("COMMITTED", "ABORTED"),
+            SignatureFault::Wrong,
+        ),
+        ("blank in the body", |message| message.body.push(' '), SignatureFault::Wrong),
         ("method", |message| message.method = Method::POST, differs("FSPIOP-HTTP-Method")),
         ("query", |message| message.uri.push_str("?a=1"), differs("FSPIOP-URI")),
         ("URI", |message| message.uri = message.uri.replace("c001", "c002"), differs("FSPIOP-URI")),
@@ -220,8 +226,8 @@ fn signature_covers_every_part_of_the_message() {
         assert_eq!(message.verify(&keys), Err(expected), "{what}");
     }
     let none = Keys::with(&[("redbank.pem", RFC_KEY)]).ring();
-    assert_eq!(Message::worked().verify(&none), Err(Fault::NoKey));
-    assert_eq!(Message::new().verify(&keys), Err(Fault::Missing));
+    assert_eq!(Message::worked().verify(&none), Err(SignatureFault::NoKey));
+    assert_eq!(Message::new().verify(&keys), Err(SignatureFault::Missing));
 }
 
 /// A protected header of the message with another `alg` and other members.
@@ -235,19 +241,19 @@ fn protected(alg: &str, more: &str) -> String {
 fn algorithm_that_does_not_fit_the_key_is_rejected() {
     let directory = TempDir::new().unwrap();
     let keys = Keys::with(&[("greenbank.pem", &p256(directory.path()).1)]).ring();
-    assert_eq!(Message::worked().verify(&keys), Err(Fault::Algorithm), "RS256 by a P-256 key");
+    assert_eq!(Message::worked().verify(&keys), Err(SignatureFault::Algorithm), "RS256 by a P-256 key");
     let keys = Keys::with(&[("greenbank.pem", RFC_KEY)]).ring();
     for alg in ["none", "None", "HS256", "HS512", "ES256", "ES384", "PS256", "EdDSA", "rs256", ""] {
         let mut message = Message::new();
         message.protect(&protected(alg, ""));
-        assert_eq!(message.verify(&keys), Err(Fault::Algorithm), "{alg}");
+        assert_eq!(message.verify(&keys), Err(SignatureFault::Algorithm), "{alg}");
     }
     for alg in ["RS384", "RS512"] {
         let mut message = Message::new();
         message.protect(&protected(alg, ""));
         assert_eq!(
             message.verify(&keys),
-            Err(Fault::Wrong),
+            Err(SignatureFault::Wrong),
             "{alg} is an algorithm, but not of this signature"
         );
     }
@@ -258,7 +264,7 @@ fn malformed_signature_header_is_rejected() {
     let keys = Keys::with(&[("greenbank.pem", RFC_KEY)]).ring();
     let is_malformed = |message: &Message, what: &str| {
         let judged = message.verify(&keys);
-        assert!(matches!(judged, Err(Fault::Malformed(_))), "{what}: {judged:?}");
+        assert!(matches!(judged, Err(SignatureFault::Malformed(_))), "{what}: {judged:?}");
     };
     for value in [
         "signature",
@@ -309,7 +315,7 @@ fn unsigned_required_header_is_rejected() {
     ] {
         let mut message = Message::new();
         message.protect(&protected("RS256", "").replace(&part, ""));
-        assert_eq!(message.verify(&keys), Err(Fault::Unprotected(title)));
+        assert_eq!(message.verify(&keys), Err(SignatureFault::Unprotected(title)));
     }
 }
 
@@ -323,7 +329,7 @@ fn own_signatures_are_verified() {
             message.sign(&key);
             assert_eq!(message.verify(&keys), Ok(()), "{key:?}");
             message.body.push('x');
-            assert_eq!(message.verify(&keys), Err(Fault::Wrong), "{key:?}");
+            assert_eq!(message.verify(&keys), Err(SignatureFault::Wrong), "{key:?}");
         }
         // Lookups name no receiver.
         let mut message = Message::new();
@@ -331,12 +337,14 @@ fn own_signatures_are_verified() {
         message.sign(&key);
         assert_eq!(message.verify(&keys), Ok(()));
         message.set("fspiop-destination", "bluebank");
-        assert_eq!(message.verify(&keys), Err(Fault::Unprotected("FSPIOP-Destination")));
+        assert_eq!(message.verify(&keys), Err(SignatureFault::Unprotected("FSPIOP-Destination")));
     }
     // A proxy removed a base path that the sender had signed.
     let (key, public) = rsa(directory.path(), "proxied.key");
     let keys = Keys::with(&[("greenbank.pem", &public)]).ring();
-    for (base, expected) in [("/switch", Ok(())), ("/other", Err(Fault::Differs("FSPIOP-URI".to_owned())))] {
+    for (base, expected) in
+        [("/switch", Ok(())), ("/other", Err(SignatureFault::Differs("FSPIOP-URI".to_owned())))]
+    {
         let mut message = Message { uri: format!("{base}{URI}"), ..Message::new() };
         message.sign(&key);
         message.uri = URI.to_owned();
@@ -359,7 +367,7 @@ fn old_and_new_key_are_both_valid_during_a_change() {
     }
     let mut message = Message::new();
     message.sign(&other.0);
-    assert_eq!(message.verify(&keys), Err(Fault::Wrong));
+    assert_eq!(message.verify(&keys), Err(SignatureFault::Wrong));
     let four = [&old.1, &new.1, &next.1, &other.1].map(String::as_str).concat();
     let refused = Keys::with(&[("greenbank.pem", &four)]).refused();
     assert!(refused.ends_with("greenbank.pem has 4 keys; a participant has at most 3"), "{refused}");
@@ -373,10 +381,10 @@ fn old_date_is_rejected_if_it_must_be_recent() {
     let mut message = Message::new();
     message.sign(&key);
     for (now, expected) in [
-        ("2029-12-31T23:58:59.999Z", Err(Fault::Stale)),
+        ("2029-12-31T23:58:59.999Z", Err(SignatureFault::Stale)),
         ("2029-12-31T23:59:00.000Z", Ok(())),
         ("2030-01-01T00:05:00.999Z", Ok(())),
-        ("2030-01-01T00:05:01.000Z", Err(Fault::Stale)),
+        ("2030-01-01T00:05:01.000Z", Err(SignatureFault::Stale)),
     ] {
         assert_eq!(message.judge(&keys, Freshness::Recent, now), expected, "{now}");
         assert_eq!(message.judge(&keys, Freshness::Any, now), Ok(()), "{now}");
@@ -386,7 +394,7 @@ fn old_date_is_rejected_if_it_must_be_recent() {
     undated.sign(&key);
     let now = "2030-01-01T00:00:00.000Z";
     assert_eq!(undated.judge(&keys, Freshness::Any, now), Ok(()));
-    assert_eq!(undated.judge(&keys, Freshness::Recent, now), Err(Fault::Unprotected("Date")));
+    assert_eq!(undated.judge(&keys, Freshness::Recent, now), Err(SignatureFault::Unprotected("Date")));
 }
 
 /// A certificate of a key in a file, for signing or only for encryption, valid throughout 2030.
@@ -408,10 +416,10 @@ fn key_in_a_certificate_is_valid_as_long_as_the_certificate() {
     let mut message = Message::new();
     message.sign(&key);
     for (now, expected) in [
-        ("2029-12-31T23:59:59.000Z", Err(Fault::NotYetValid)),
+        ("2029-12-31T23:59:59.000Z", Err(SignatureFault::NotYetValid)),
         ("2030-01-01T00:00:00.000Z", Ok(())),
         ("2031-01-01T00:00:00.000Z", Ok(())),
-        ("2031-01-01T00:00:01.000Z", Err(Fault::Expired)),
+        ("2031-01-01T00:00:01.000Z", Err(SignatureFault::Expired)),
     ] {
         assert_eq!(message.judge(&keys, Freshness::Any, now), expected, "{now}");
     }
@@ -419,10 +427,13 @@ fn key_in_a_certificate_is_valid_as_long_as_the_certificate() {
     let (other, other_public) = rsa(directory.path(), "other.key");
     let mut forged = Message::new();
     forged.sign(&other);
-    assert_eq!(forged.judge(&keys, Freshness::Any, "2031-01-02T00:00:00.000Z"), Err(Fault::Wrong));
+    assert_eq!(forged.judge(&keys, Freshness::Any, "2031-01-02T00:00:00.000Z"), Err(SignatureFault::Wrong));
     // The reason is also found beside a key without an expiry.
     let both = Keys::with(&[("greenbank.pem", &format!("{signing}{other_public}"))]).ring();
-    assert_eq!(message.judge(&both, Freshness::Any, "2031-01-02T00:00:00.000Z"), Err(Fault::Expired));
+    assert_eq!(
+        message.judge(&both, Freshness::Any, "2031-01-02T00:00:00.000Z"),
+        Err(SignatureFault::Expired)
+    );
     assert_eq!(forged.judge(&both, Freshness::Any, "2031-01-02T00:00:00.000Z"), Ok(()));
     assert_eq!((both.last_end("greenbank"), both.last_end("bluebank")), (None, None));
     assert_eq!(keys.last_end("GreenBank"), Some(at("2031-01-01T00:00:01.000Z")));
@@ -484,7 +495,7 @@ fn unusable_key_file_affects_only_its_participant() {
     let mut of_bluebank = Message::new();
     of_bluebank.set("fspiop-source", "BlueBank");
     of_bluebank.protect(&protected("RS256", "").replace("greenbank", "BlueBank"));
-    assert_eq!(of_bluebank.verify(&ring), Err(Fault::KeyFile));
+    assert_eq!(of_bluebank.verify(&ring), Err(SignatureFault::KeyFile));
     // If a file becomes unusable, only its participant keeps the previous keys.
     for name in ["greenbank.pem", "bluebank.pem"] {
         fs::write(keys.0.path().join(name), "nonsense").unwrap();
@@ -549,7 +560,7 @@ fn uri_may_be_signed_without_percent_encoding() {
         let mut message = Message { uri: signed.to_owned(), ..Message::new() };
         message.sign(&key);
         message.uri = sent.to_owned();
-        let expected = if is_same { Ok(()) } else { Err(Fault::Differs("FSPIOP-URI".to_owned())) };
+        let expected = if is_same { Ok(()) } else { Err(SignatureFault::Differs("FSPIOP-URI".to_owned())) };
         assert_eq!(message.verify(&keys), expected, "{signed} as {sent}");
         // The header may have either form.
         message.set("fspiop-uri", if signed.starts_with("/switch") { signed } else { sent });
@@ -568,18 +579,26 @@ fn unprotected_date_is_accepted_if_configured() {
     message.set("date", DATE);
     let judge = |message: &Message, now: &str| message.judge_by(&keys, Freshness::Recent, now, true);
     assert_eq!(judge(&message, "2030-01-01T00:05:00.999Z"), Ok(()));
-    assert_eq!(judge(&message, "2030-01-01T00:05:01.000Z"), Err(Fault::Stale));
+    assert_eq!(judge(&message, "2030-01-01T00:05:01.000Z"), Err(SignatureFault::Stale));
     let refused = message.judge(&keys, Freshness::Recent, "2030-01-01T00:00:00.000Z");
-    assert_eq!(refused, Err(Fault::Unprotected("Date")));
+    assert_eq!(refused, Err(SignatureFault::Unprotected("Date")));
     message.headers.append("date", HeaderValue::from_static(DATE));
-    assert_eq!(judge(&message, "2030-01-01T00:00:00.000Z"), Err(Fault::Unprotected("Date")), "two dates");
+    assert_eq!(
+        judge(&message, "2030-01-01T00:00:00.000Z"),
+        Err(SignatureFault::Unprotected("Date")),
+        "two dates"
+    );
     message.headers.remove("date");
-    assert_eq!(judge(&message, "2030-01-01T00:00:00.000Z"), Err(Fault::Unprotected("Date")), "no date");
+    assert_eq!(
+        judge(&message, "2030-01-01T00:00:00.000Z"),
+        Err(SignatureFault::Unprotected("Date")),
+        "no date"
+    );
     // A signed date must equal the date of the message.
     let mut signed = Message::new();
     signed.sign(&key);
     signed.set("date", "Tue, 01 Jan 2030 00:01:00 GMT");
-    assert_eq!(judge(&signed, "2030-01-01T00:00:00.000Z"), Err(Fault::Differs("date".to_owned())));
+    assert_eq!(judge(&signed, "2030-01-01T00:00:00.000Z"), Err(SignatureFault::Differs("date".to_owned())));
 }
 
 #[test]

@@ -13,7 +13,7 @@ use base64::engine::general_purpose::STANDARD;
 use common::RFC_KEY;
 use rcgen::{CertificateParams, KeyUsagePurpose, date_time_ymd};
 use tempfile::TempDir;
-use upesi_jws::{KeyRing, Recorded, Records, SubmittedKey};
+use upesi_jws::{KeyRing, RecordedKey, Records, SubmittedKey};
 use upesi_types::Timestamp;
 
 /// The keys of RFC 7515, appendices A.2 and A.3.
@@ -126,7 +126,7 @@ fn registered_keys_take_precedence_over_files() {
     assert_eq!(counted(&join(&Records::default()).0), [blue.clone(), green.clone()]);
     let recorded = |participant, key: &'static str| {
         let bytes: &[u8] = Box::leak(read(key).public_key);
-        Recorded { participant, public_key: bytes, sha256: sha256(bytes), from: None, until: None }
+        RecordedKey { participant, public_key: bytes, sha256: sha256(bytes), from: None, until: None }
     };
     // A participant's key is not accepted for others.
     let kept = Records { keys: vec![recorded("GreenBank", RSA)], ..Records::default() };
@@ -134,7 +134,7 @@ fn registered_keys_take_precedence_over_files() {
     assert_eq!((counted(&ring), unusable), (vec![green], vec![]));
     // A key that the settings do not allow is reported and not accepted, and so is a malformed key.
     let broken =
-        Recorded { participant: "redmoney", public_key: b"x", sha256: [1; 32], from: None, until: None };
+        RecordedKey { participant: "redmoney", public_key: b"x", sha256: [1; 32], from: None, until: None };
     let kept = Records { keys: vec![recorded("redmoney", P256), broken], ..Records::default() };
     let (ring, unusable) = join(&kept);
     assert_eq!((ring.len(), unusable), (2, vec![upesi_types::hex(&of_p256), upesi_types::hex(&[1; 32])]));

@@ -7,9 +7,9 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use upesi_cluster::{Append, ClusterId, NodeId};
-use upesi_replication::{Copied, Event, Partition};
+use upesi_replication::{CopyPosition, Event, Partition};
 
-use crate::plain::{Deletion, Replicas, Security, Standing, Told};
+use crate::plain::{Deletion, MemberReport, Replicas, Security, TopicReplicas};
 
 /// The reason why no client can be created.
 #[derive(Debug, thiserror::Error)]
@@ -23,11 +23,11 @@ pub enum ConnectError {
 
 /// A type without values. It is private, so that callers compile without warnings of unreachable code.
 #[derive(Clone, Debug)]
-enum Never {}
+enum NoValue {}
 
 /// Settings that cannot be created.
 #[derive(Clone, Debug)]
-pub struct KafkaSettings(Never);
+pub struct KafkaSettings(NoValue);
 
 impl KafkaSettings {
     /// The settings of a client that is not included.
@@ -57,7 +57,7 @@ impl KafkaSettings {
 
 /// An error that never occurs.
 #[derive(Debug)]
-pub struct TopicError(Never);
+pub struct TopicError(NoValue);
 
 impl TopicError {
     /// Never called.
@@ -94,7 +94,7 @@ pub fn create_topic(settings: &KafkaSettings, _: Replicas) -> Result<(), TopicEr
 ///
 /// # Errors
 /// None.
-pub fn standing(settings: &KafkaSettings) -> Result<Standing, TopicError> {
+pub fn standing(settings: &KafkaSettings) -> Result<TopicReplicas, TopicError> {
     match settings.0 {}
 }
 
@@ -112,7 +112,7 @@ impl Members {
     ///
     /// # Errors
     /// None.
-    pub fn told(&mut self) -> Result<BTreeMap<u32, Told>, TopicError> {
+    pub fn told(&mut self) -> Result<BTreeMap<u32, MemberReport>, TopicError> {
         match self.0.0 {}
     }
 
@@ -172,11 +172,11 @@ impl Partition for KafkaPartition {
         match self.0.0 {}
     }
 
-    fn needs(&mut self, _: u64, _: Copied) {
+    fn needs(&mut self, _: u64, _: CopyPosition) {
         match self.0.0 {}
     }
 
-    fn furthest_of_others(&mut self) -> Option<Copied> {
+    fn furthest_of_others(&mut self) -> Option<CopyPosition> {
         match self.0.0 {}
     }
 

@@ -14,14 +14,14 @@ use rdkafka::message::Message;
 use rdkafka::producer::{BaseRecord, DeliveryResult, Producer, ProducerContext, ThreadedProducer};
 use rdkafka::{Offset, Timestamp, TopicPartitionList};
 use upesi_cluster::{Append, ClusterId, NodeId};
-use upesi_replication::{Copied, Event, Partition};
+use upesi_replication::{CopyPosition, Event, Partition};
 
 use crate::members::{Members, group, text_of};
 use crate::plain::ENTRY_BYTES_MAX;
 use crate::reader::Reader;
 use crate::settings::{ConnectError, Context, KafkaSettings, PARTITION};
 use crate::warnings::{Warning, Warnings, is_denied};
-use crate::watch::{Renewal, Watch};
+use crate::watch::{ReadHealth, Renewal};
 
 /// After this time without an acknowledgement, the outcome of an attempt is unknown, and its entry is appended again.
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(3);
@@ -79,7 +79,7 @@ pub struct KafkaPartition {
     name: String,
     producer: Arc<ThreadedProducer<Deliveries>>,
     consumer: Reader,
-    watch: Watch,
+    watch: ReadHealth,
     /// The result of a running query for the end of the log.
     look: Option<Receiver<Option<u64>>>,
     answers: Receiver<Event>,
@@ -158,7 +158,7 @@ impl KafkaPartition {
             name,
             producer,
             consumer,
-            watch: Watch::new(Instant::now()),
+            watch: ReadHealth::new(Instant::now()),
             look: None,
             answers,
             refused,
@@ -376,7 +376,7 @@ impl Partition for KafkaPartition {
         bounds(&self.producer, &self.settings.topic).map(|(begin, _)| begin)
     }
 
-    fn furthest_of_others(&mut self) -> Option<Copied> {
+    fn furthest_of_others(&mut self) -> Option<CopyPosition> {
         let (cluster, node) = self.node?;
         match Members::new(self.settings.clone(), cluster).furthest_but(node) {
             Ok(furthest) => Some(furthest),
@@ -389,7 +389,7 @@ impl Partition for KafkaPartition {
         }
     }
 
-    fn needs(&mut self, offset: u64, has: Copied) {
+    fn needs(&mut self, offset: u64, has: CopyPosition) {
         if let Err(error) = self.renew_if_changed() {
             tracing::warn!(%error, "cannot use the changed files; new connections use the previous ones");
         }

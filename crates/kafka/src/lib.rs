@@ -10,7 +10,7 @@
 
 mod plain;
 
-pub use plain::{Deletion, ENTRY_BYTES_MAX, Replicas, Sasl, Security, Standing, Told};
+pub use plain::{Deletion, ENTRY_BYTES_MAX, MemberReport, Replicas, Sasl, Security, TopicReplicas};
 
 #[cfg(feature = "client")]
 mod client;

@@ -11,9 +11,9 @@ use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::{Offset, TopicPartitionList};
 use upesi_cluster::{ClusterId, NodeId};
-use upesi_replication::Copied;
+use upesi_replication::CopyPosition;
 
-use crate::plain::{Deletion, Told};
+use crate::plain::{Deletion, MemberReport};
 use crate::settings::{Context, KafkaSettings, PARTITION};
 use crate::topic::{TopicError, block_on};
 
@@ -25,14 +25,14 @@ pub(crate) fn group(cluster: ClusterId, node: NodeId) -> String {
 }
 
 /// The text that a node stores with its offset: the end of its copy.
-pub(crate) fn text_of(has: Copied) -> String {
+pub(crate) fn text_of(has: CopyPosition) -> String {
     format!("record {}, store {}", has.seq, has.store_seq)
 }
 
 /// Parses the text of a node's report.
-fn read(text: &str) -> Option<Copied> {
+fn read(text: &str) -> Option<CopyPosition> {
     let (seq, store_seq) = text.strip_prefix("record ")?.split_once(", store ")?;
-    Some(Copied { seq: seq.parse().ok()?, store_seq: store_seq.parse().ok()? })
+    Some(CopyPosition { seq: seq.parse().ok()?, store_seq: store_seq.parse().ok()? })
 }
 
 fn prefix(cluster: ClusterId) -> String {
@@ -102,17 +102,17 @@ impl Members {
     ///
     /// # Errors
     /// The brokers do not answer, or return an error.
-    pub fn furthest_but(&mut self, me: NodeId) -> Result<Copied, TopicError> {
+    pub fn furthest_but(&mut self, me: NodeId) -> Result<CopyPosition, TopicError> {
         let told = self.told()?;
         let others = told.iter().filter(|(node, _)| **node != me.0);
-        Ok(others.filter_map(|(_, told)| told.has).fold(Copied::default(), Copied::furthest))
+        Ok(others.filter_map(|(_, told)| told.has).fold(CopyPosition::default(), CopyPosition::furthest))
     }
 
     /// Each node, and its last report.
     ///
     /// # Errors
     /// The brokers do not answer, or return an error.
-    pub fn told(&mut self) -> Result<BTreeMap<u32, Told>, TopicError> {
+    pub fn told(&mut self) -> Result<BTreeMap<u32, MemberReport>, TopicError> {
         let prefix = prefix(self.cluster);
         let asking = self.consumer(&format!("{prefix}status"))?;
         let groups = asking.fetch_group_list(None, TIMEOUT).map_err(|error| self.error(error))?;
@@ -125,7 +125,7 @@ impl Members {
             let committed = consumer.committed_offsets(list, TIMEOUT).map_err(|error| self.error(error))?;
             // A group without an offset was removed, or is being created.
             let has = committed.elements().first().and_then(|element| read(element.metadata()));
-            told.extend(Self::offset_in(&committed).map(|needs| (node, Told { needs, has })));
+            told.extend(Self::offset_in(&committed).map(|needs| (node, MemberReport { needs, has })));
         }
         self.known = told.keys().copied().collect();
         Ok(told)

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use upesi_replication::Copied;
+use upesi_replication::CopyPosition;
 use upesi_tls::ClientFiles;
 
 /// Maximum size of an entry, in bytes; the topic has the same limit.
@@ -45,7 +45,7 @@ impl Replicas {
 
 /// The brokers that store the topic, by their numbers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Standing {
+pub struct TopicReplicas {
     /// The broker that accepts entries, if there is one.
     pub leader: Option<u32>,
     /// Brokers with all acknowledged entries.
@@ -56,11 +56,11 @@ pub struct Standing {
 
 /// A node's latest report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Told {
+pub struct MemberReport {
     /// The first entry that it still needs.
     pub needs: u64,
     /// The end of its copy; `None` for an older version.
-    pub has: Option<Copied>,
+    pub has: Option<CopyPosition>,
 }
 
 /// Result of a deletion of entries that no node needs.

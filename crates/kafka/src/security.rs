@@ -5,7 +5,7 @@ use std::time::SystemTime;
 
 use rdkafka::config::ClientConfig;
 use upesi_keys::{KeyError, read_private};
-use upesi_tls::{ClientFiles, ClientTls, Kind, TlsError, present_s};
+use upesi_tls::{ClientFiles, ClientTls, TlsError, TlsFileKind, present_s};
 
 use crate::plain::Security;
 
@@ -78,7 +78,7 @@ fn check(files: &ClientFiles) -> Result<(), SecurityError> {
     let stock = ClientTls::load(files.clone())?.stock();
     let is_expired = |kind| stock.iter().any(|item| item.kind == kind && item.not_after_s < present_s());
     match &files.identity {
-        Some(own) if is_expired(Kind::Certificate) => {
+        Some(own) if is_expired(TlsFileKind::Certificate) => {
             Err(SecurityError::Expired(own.certificate_file.clone()))
         }
         _ => Ok(()),

@@ -12,7 +12,7 @@ use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::metadata::{MetadataPartition, MetadataTopic};
 use rdkafka::producer::Producer;
 
-use crate::plain::{ENTRY_BYTES_MAX, Replicas, Standing};
+use crate::plain::{ENTRY_BYTES_MAX, Replicas, TopicReplicas};
 use crate::security::SecurityError;
 use crate::settings::{Context, KafkaSettings};
 
@@ -200,14 +200,14 @@ fn told_settings(
 ///
 /// # Errors
 /// The topic does not exist, or the brokers do not answer.
-pub fn standing(settings: &KafkaSettings) -> Result<Standing, TopicError> {
+pub fn standing(settings: &KafkaSettings) -> Result<TopicReplicas, TopicError> {
     let admin = settings.admin()?;
     let missing = || TopicError::Missing(settings.topic.clone());
     let standing = |topic: &MetadataTopic| topic.partitions().first().map(standing_of);
     once_known(ASK_EVERY, || find_topic(&admin, settings, standing)?.ok_or_else(missing))
 }
 
-fn standing_of(partition: &MetadataPartition) -> Standing {
+fn standing_of(partition: &MetadataPartition) -> TopicReplicas {
     let numbers = |brokers: &[i32]| -> Vec<u32> {
         let mut numbers: Vec<u32> = brokers.iter().filter_map(|broker| u32::try_from(*broker).ok()).collect();
         numbers.sort_unstable();
@@ -216,7 +216,7 @@ fn standing_of(partition: &MetadataPartition) -> Standing {
     let in_sync = numbers(partition.isr());
     let mut behind = numbers(partition.replicas());
     behind.retain(|broker| !in_sync.contains(broker));
-    Standing { leader: u32::try_from(partition.leader()).ok(), in_sync, behind }
+    TopicReplicas { leader: u32::try_from(partition.leader()).ok(), in_sync, behind }
 }
 
 /// Whether a setting is as required. Sizes and counts may be larger.

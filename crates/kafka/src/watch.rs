@@ -21,7 +21,7 @@ pub(crate) struct Renewal {
 
 /// Times of entries and of failed attempts.
 #[derive(Debug)]
-pub(crate) struct Watch {
+pub(crate) struct ReadHealth {
     /// Time of the last entry, or of the start of waiting.
     read_at: Instant,
     /// Time since which attempts have failed; `None` after a success.
@@ -31,7 +31,7 @@ pub(crate) struct Watch {
     was_behind: bool,
 }
 
-impl Watch {
+impl ReadHealth {
     pub(crate) const fn new(now: Instant) -> Self {
         Self { read_at: now, failing_since: None, looked_at: now, was_behind: false }
     }
@@ -97,7 +97,7 @@ mod tests {
 
     fn walk(name: &str, next_offset: Option<u64>, steps: &[(u64, Step)]) {
         let start = Instant::now();
-        let mut watch = Watch::new(start);
+        let mut watch = ReadHealth::new(start);
         for (ms, step) in steps {
             let now = start + Duration::from_millis(*ms);
             let is_due = watch.is_look_due(next_offset.is_some(), now);

@@ -10,14 +10,15 @@ use std::time::{Duration, Instant};
 use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
 use rdkafka::client::DefaultClientContext;
 use rdkafka::config::ClientConfig;
-use upesi_cluster::{Claim, ClusterId, Incarnation, NodeId, Patience};
+use upesi_cluster::{Claim, ClusterId, Incarnation, NodeId, StandbyTimeouts};
 use upesi_journal::{Access, Appender, Batch, Disk, END, EmbeddedLog, JournalError, Log, Options, RealDisk};
 use upesi_kafka::{
     Deletion, KafkaPartition, KafkaSettings, LastFailure, Members, Replicas, Security, TopicError,
     check_topic, create_topic,
 };
 use upesi_replication::{
-    Clock, Copies, CopyOf, NodeSettings, Progress, ReplicatedLog, Stood, SystemClock, stand_by,
+    Clock, Copies, CopyOf, NodeSettings, ReplicatedLog, StandbyOutcome, StandbyProgress, SystemClock,
+    stand_by,
 };
 use upesi_testsupport::broker::Broker;
 
@@ -69,14 +70,14 @@ impl Node {
                 level: 1,
                 address: format!("node-{}", self.number),
             },
-            patience: Patience::of_rank(self.number),
+            patience: StandbyTimeouts::of_rank(self.number),
             may_claim: true,
             is_promoted: Arc::default(),
             is_unfit: Arc::default(),
-            tell_every: Duration::from_secs(1),
+            report_every: Duration::from_secs(1),
         };
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
-        let mut tell = |progress: &Progress| self.seq.store(progress.position.seq, Ordering::Release);
+        let mut tell = |progress: &StandbyProgress| self.seq.store(progress.position.seq, Ordering::Release);
         let stood = stand_by(
             partition,
             Copies { journal: copy(self.disk()), store: copy(self.store_disk()) },
@@ -86,8 +87,8 @@ impl Node {
             &mut tell,
         );
         match stood.expect("a sound log") {
-            Stood::Elected(log) => Some(log),
-            Stood::Stopped => None,
+            StandbyOutcome::Elected(log) => Some(log),
+            StandbyOutcome::Stopped => None,
         }
     }
 

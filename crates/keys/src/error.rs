@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::place::{Place, TokenKeyName};
+use crate::location::{PrivateKeyLocation, TokenKeyName};
 
 /// Reason why a private key cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -37,10 +37,10 @@ pub enum KeyError {
     },
     /// The signatures of the key are not deterministic.
     #[error("{0} is not an RSA key; a deterministic secret requires RSA")]
-    GivesNoSecret(Place),
+    GivesNoSecret(PrivateKeyLocation),
     /// The key's own public key does not verify its signature.
     #[error("{0} did not sign a trial message, or signed it as another key; see the token's log")]
-    DoesNotSign(Place),
+    DoesNotSign(PrivateKeyLocation),
 }
 
 impl KeyError {

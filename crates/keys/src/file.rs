@@ -14,7 +14,7 @@ use aws_lc_rs::signature::{
 use rustls_pki_types::pem::{PemObject, SectionKind};
 
 use crate::KeyError;
-use crate::key::{Hash, Key, Kind, NotSigned, Scheme};
+use crate::key::{Hash, Key, KeyKind, NotSigned, Scheme};
 use crate::limited::read_opened;
 use crate::pem::pem_text;
 
@@ -23,11 +23,11 @@ const FILE_BYTES_MAX: u64 = 256 * 1024;
 
 /// A private key that was read from a file.
 pub struct FileKey {
-    pair: Pair,
+    pair: KeyPair,
     public: Vec<u8>,
 }
 
-enum Pair {
+enum KeyPair {
     Rsa(Box<RsaKeyPair>),
     P256(Box<EcdsaKeyPair>),
 }
@@ -61,12 +61,12 @@ impl FileKey {
         let sections =
             sections.map_err(|error| KeyError::content(path, format!("is not valid PEM: {error:?}")))?;
         let pair = match &*sections {
-            [Section::Pkcs1(der)] => RsaKeyPair::from_der(der).map(Box::new).map(Pair::Rsa),
+            [Section::Pkcs1(der)] => RsaKeyPair::from_der(der).map(Box::new).map(KeyPair::Rsa),
             [Section::Pkcs8(der)] => match RsaKeyPair::from_pkcs8(der) {
-                Ok(pair) => Ok(Pair::Rsa(Box::new(pair))),
+                Ok(pair) => Ok(KeyPair::Rsa(Box::new(pair))),
                 Err(_) => EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, der)
                     .map(Box::new)
-                    .map(Pair::P256),
+                    .map(KeyPair::P256),
             },
             _ => {
                 let problem = "does not have one private key in PEM (BEGIN PRIVATE KEY)";
@@ -80,7 +80,7 @@ impl FileKey {
     }
 }
 
-impl Pair {
+impl KeyPair {
     fn public(&self) -> Option<Vec<u8>> {
         let der: PublicKeyX509Der<'_> = match self {
             Self::Rsa(pair) => pair.public_key().as_der().ok()?,
@@ -91,10 +91,10 @@ impl Pair {
 }
 
 impl Key for FileKey {
-    fn kind(&self) -> Kind {
+    fn kind(&self) -> KeyKind {
         match self.pair {
-            Pair::Rsa(_) => Kind::Rsa,
-            Pair::P256(_) => Kind::P256,
+            KeyPair::Rsa(_) => KeyKind::Rsa,
+            KeyPair::P256(_) => KeyKind::P256,
         }
     }
 
@@ -105,7 +105,7 @@ impl Key for FileKey {
     fn sign(&self, scheme: Scheme, digest: &Digest) -> Result<Vec<u8>, NotSigned> {
         let encoding: &'static dyn RsaEncoding = match scheme {
             Scheme::P256 => {
-                let Pair::P256(pair) = &self.pair else { return Err(NotSigned) };
+                let KeyPair::P256(pair) = &self.pair else { return Err(NotSigned) };
                 return Ok(pair.sign_digest(digest).map_err(|_| NotSigned)?.as_ref().to_vec());
             }
             Scheme::Pkcs1(Hash::Sha256) => &RSA_PKCS1_SHA256,
@@ -115,7 +115,7 @@ impl Key for FileKey {
             Scheme::Pss(Hash::Sha384) => &RSA_PSS_SHA384,
             Scheme::Pss(Hash::Sha512) => &RSA_PSS_SHA512,
         };
-        let Pair::Rsa(pair) = &self.pair else { return Err(NotSigned) };
+        let KeyPair::Rsa(pair) = &self.pair else { return Err(NotSigned) };
         let mut signature = vec![0; pair.public_modulus_len()];
         pair.sign_digest(encoding, digest, &mut signature).map_err(|_| NotSigned)?;
         Ok(signature)

@@ -1,7 +1,7 @@
 //! Private keys (L0): one trait for keys in files and in tokens.
 //!
 //! - [`Key`]: signs digests, and provides its public key.
-//! - [`Place`]: location of a key: a file, also of a mounted secret, or an object of a PKCS #11 token.
+//! - [`PrivateKeyLocation`]: location of a key: a file, also of a mounted secret, or an object of a PKCS #11 token.
 //! - [`Keys`]: opens keys, and tests each with a signature.
 //! - [`Secret`]: bytes that are derived from a key for a purpose.
 //! - [`pem_text`]: the text of a PEM file, without a byte-order mark.
@@ -14,20 +14,20 @@ mod error;
 mod file;
 mod key;
 mod limited;
+mod location;
 mod mount;
 mod pem;
-mod place;
 mod secret;
 mod token;
 
 use std::sync::Arc;
 
 pub use file::{FileKey, read_private};
-pub use key::{Hash, Key, Kind, NotSigned, Scheme};
+pub use key::{Hash, Key, KeyKind, NotSigned, Scheme};
 pub use limited::{OtherForm, read_limited, read_limited_text};
+pub use location::{NotALocation, PrivateKeyLocation, TokenKeyName};
 pub use mount::Mount;
 pub use pem::{pem_text, without_byte_order_mark};
-pub use place::{NotAPlace, Place, TokenKeyName};
 pub use secret::Secret;
 pub use token::{TokenSettings, Tokens, ecdsa_signature};
 
@@ -55,10 +55,10 @@ impl Keys {
     ///
     /// # Errors
     /// The key cannot be used.
-    pub fn open(&self, place: &Place) -> Result<Arc<dyn Key>, KeyError> {
+    pub fn open(&self, place: &PrivateKeyLocation) -> Result<Arc<dyn Key>, KeyError> {
         let key: Arc<dyn Key> = match place {
-            Place::File(path) => Arc::new(FileKey::load(path)?),
-            Place::Token(name) => match &self.tokens {
+            PrivateKeyLocation::File(path) => Arc::new(FileKey::load(path)?),
+            PrivateKeyLocation::Token(name) => match &self.tokens {
                 Some(tokens) => Arc::new(tokens.key(name)?),
                 None => return Err(KeyError::NoModule(name.clone())),
             },
@@ -73,7 +73,7 @@ impl Keys {
     ///
     /// # Errors
     /// The key cannot be used, or is not an RSA key.
-    pub fn secret(&self, place: &Place, purpose: &str) -> Result<Secret, KeyError> {
+    pub fn secret(&self, place: &PrivateKeyLocation, purpose: &str) -> Result<Secret, KeyError> {
         Secret::of(&*self.open(place)?, purpose).ok_or_else(|| KeyError::GivesNoSecret(place.clone()))
     }
 
@@ -84,9 +84,9 @@ impl Keys {
 
     /// Number of signatures that can be made at the same time: one with a key in a file, otherwise one for each session
     /// of the token.
-    pub fn signatures_at_a_time(&self, place: &Place) -> usize {
+    pub fn signatures_at_a_time(&self, place: &PrivateKeyLocation) -> usize {
         match (place, &self.tokens) {
-            (Place::Token(_), Some(tokens)) => tokens.sessions_max(),
+            (PrivateKeyLocation::Token(_), Some(tokens)) => tokens.sessions_max(),
             _ => 1,
         }
     }

@@ -19,8 +19,8 @@ pub use self::der::ecdsa_signature;
 use self::der::{p256_spki, rsa_spki};
 use self::pool::Pool;
 use crate::KeyError;
-use crate::key::{Hash, Key, Kind, NotSigned, Scheme};
-use crate::place::TokenKeyName;
+use crate::key::{Hash, Key, KeyKind, NotSigned, Scheme};
+use crate::location::TokenKeyName;
 
 /// Settings of tokens.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,9 +71,10 @@ impl Tokens {
 
     pub(crate) fn key(&self, name: &TokenKeyName) -> Result<TokenKey, KeyError> {
         let pool = self.pool(&name.token)?;
-        let found = pool.with(|session| Found::look(session, name)).map_err(|error| pool.refused(&error))?;
+        let found =
+            pool.with(|session| FoundObject::look(session, name)).map_err(|error| pool.refused(&error))?;
         let problem = match found {
-            Ok(Found { handle, kind, public }) => {
+            Ok(FoundObject { handle, kind, public }) => {
                 let handle = Mutex::new(handle);
                 return Ok(TokenKey { pool, name: name.clone(), handle, kind, public });
             }
@@ -104,18 +105,18 @@ pub(crate) struct TokenKey {
     name: TokenKeyName,
     /// Its handle, which becomes invalid with the token's last session.
     handle: Mutex<ObjectHandle>,
-    kind: Kind,
+    kind: KeyKind,
     public: Vec<u8>,
 }
 
 /// A key that was looked for.
-struct Found {
+struct FoundObject {
     handle: ObjectHandle,
-    kind: Kind,
+    kind: KeyKind,
     public: Vec<u8>,
 }
 
-impl Found {
+impl FoundObject {
     /// Finds the one private key with a name, or the reason why none can be used.
     fn look(session: &Session, name: &TokenKeyName) -> Result<Result<Self, &'static str>, Error> {
         let of_class = |class| {
@@ -147,21 +148,21 @@ impl Found {
             let [Attribute::Modulus(modulus), Attribute::PublicExponent(exponent)] = &*found else {
                 return Ok(Err("has no public key in the token"));
             };
-            return Ok(Ok(Self { handle, kind: Kind::Rsa, public: rsa_spki(modulus, exponent) }));
+            return Ok(Ok(Self { handle, kind: KeyKind::Rsa, public: rsa_spki(modulus, exponent) }));
         }
         let found = attributes(&[AttributeType::EcParams, AttributeType::EcPoint])?;
         let [Attribute::EcParams(parameters), Attribute::EcPoint(point)] = &*found else {
             return Ok(Err("is not an RSA key, and has no public key of the same name in the token"));
         };
         Ok(match p256_spki(parameters, point) {
-            Some(public) => Ok(Self { handle, kind: Kind::P256, public }),
+            Some(public) => Ok(Self { handle, kind: KeyKind::P256, public }),
             None => Err("is neither an RSA key nor one on P-256"),
         })
     }
 }
 
 impl Key for TokenKey {
-    fn kind(&self) -> Kind {
+    fn kind(&self) -> KeyKind {
         self.kind
     }
 
@@ -172,7 +173,7 @@ impl Key for TokenKey {
     fn sign(&self, scheme: Scheme, digest: &Digest) -> Result<Vec<u8>, NotSigned> {
         let is_of_kind = matches!(
             (self.kind, scheme),
-            (Kind::Rsa, Scheme::Pkcs1(_) | Scheme::Pss(_)) | (Kind::P256, Scheme::P256)
+            (KeyKind::Rsa, Scheme::Pkcs1(_) | Scheme::Pss(_)) | (KeyKind::P256, Scheme::P256)
         );
         if !is_of_kind {
             return Err(NotSigned);
@@ -182,7 +183,7 @@ impl Key for TokenKey {
         let signed = self.pool.with(|session| match session.sign(&mechanism, handle(), &data) {
             Err(error) if !pool::is_session_lost(&error) => {
                 // The key was replaced, or the token was removed for a while: look up the key once more.
-                let Ok(found) = Found::look(session, &self.name)? else { return Err(error) };
+                let Ok(found) = FoundObject::look(session, &self.name)? else { return Err(error) };
                 if found.public != self.public {
                     return Err(error);
                 }

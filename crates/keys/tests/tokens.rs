@@ -9,7 +9,7 @@ use aws_lc_rs::signature::{
     RSA_PKCS1_2048_8192_SHA512, RSA_PSS_2048_8192_SHA256, RSA_PSS_2048_8192_SHA384, RSA_PSS_2048_8192_SHA512,
     VerificationAlgorithm,
 };
-use upesi_keys::{FileKey, Hash, Key, Keys, Kind, Place, Scheme, TokenSettings, Tokens};
+use upesi_keys::{FileKey, Hash, Key, KeyKind, Keys, PrivateKeyLocation, Scheme, TokenSettings, Tokens};
 use upesi_pki::KeyKind;
 use upesi_testsupport::softhsm::{PIN, SoftHsm};
 
@@ -29,7 +29,7 @@ fn keys(hsm: &SoftHsm, sessions_max: usize) -> Keys {
 }
 
 fn open(keys: &Keys, uri: &str) -> Result<Arc<dyn Key>, String> {
-    keys.open(&Place::parse(uri).unwrap()).map_err(|error| error.to_string())
+    keys.open(&PrivateKeyLocation::parse(uri).unwrap()).map_err(|error| error.to_string())
 }
 
 /// Signs in all schemes. Schemes of the other type of key are rejected.
@@ -37,7 +37,7 @@ fn check_schemes(key: &dyn Key) {
     let message = b"{\"a\":1}";
     for (scheme, algorithm) in SCHEMES {
         let signature = key.sign(scheme, &scheme.hash().of(message));
-        if (scheme == Scheme::P256) != (key.kind() == Kind::P256) {
+        if (scheme == Scheme::P256) != (key.kind() == KeyKind::P256) {
             assert!(signature.is_err(), "{scheme:?} by {key:?}");
             continue;
         }
@@ -115,7 +115,7 @@ fn unusable_token_keys_are_reported() {
     }
     hsm.import("hub", "one", "03", &hsm.path("one.key"));
     assert!(refused(uri).contains("matches several keys; select one with id"), "{}", refused(uri));
-    let without = Keys::in_files().open(&Place::parse(uri).unwrap()).unwrap_err().to_string();
+    let without = Keys::in_files().open(&PrivateKeyLocation::parse(uri).unwrap()).unwrap_err().to_string();
     assert!(without.contains("set pkcs11.module"), "{without}");
     let settings = TokenSettings { module: hsm.path("one.key"), pin_file: hsm.path("pin"), sessions_max: 1 };
     let error = Tokens::open(settings).unwrap_err().to_string();

@@ -10,7 +10,7 @@ use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use sha2::{Digest, Sha256};
 use upesi_ledger::command::{Fulfil, FulfilState, Fulfilment, FundsPrepare, NewSettlementModel, Prepare};
 use upesi_ledger::{
-    AdminCommand, Archived, Command, Decision, Facts, FundsDirection, Ledger, LedgerAccountTypeId,
+    AdminCommand, Archived, Command, Decision, DecisionInput, FundsDirection, Ledger, LedgerAccountTypeId,
     LedgerConfig, Payload, Record, Reply, ResourceId,
 };
 use upesi_types::{Amount, Currency, FspId, Timestamp, TransferId};
@@ -80,7 +80,7 @@ impl Bench {
         self.now += 1_000;
         let now = Timestamp::from_ns(self.now);
         self.decision.clear();
-        self.ledger.decide(command, &Facts::new(now.into(), &Archived::Absent), &mut self.decision);
+        self.ledger.decide(command, &DecisionInput::new(now.into(), &Archived::Absent), &mut self.decision);
         self.evolve(now);
     }
 
@@ -251,7 +251,7 @@ fn records(criterion: &mut Criterion) {
     let condition: [u8; 32] = Sha256::digest(PREIMAGE).into();
     let mut bench = Bench::new();
     let now = START.plus_ms(1_000);
-    let facts = Facts::new(now.into(), &Archived::Absent);
+    let facts = DecisionInput::new(now.into(), &Archived::Absent);
     bench.ledger.decide(&prepare(0, condition), &facts, &mut bench.decision);
     let (headers, body) = ([b'h'; 600], [b'b'; 1_000]);
     let payload = Payload { headers: &headers, body: &body };

@@ -12,10 +12,10 @@ use crate::core::state::{Ledger, Totals};
 use crate::money::funds::{FundsDirection, FundsState};
 use crate::money::transfer::TransferState;
 use crate::settlement::settlements::Settlement;
-use crate::settlement::window::{Net, Pair, Sum, Window, WindowState};
+use crate::settlement::window::{Net, PairSum, Sum, Window, WindowState};
 
 mod bulks;
-mod conversions;
+mod fx_transfers;
 
 /// Checks a state. Each finding is a sentence for users; the list is empty if all invariants hold.
 ///
@@ -29,7 +29,7 @@ pub fn check(ledger: &Ledger) -> Vec<String> {
     check_sums(ledger, &mut findings);
     check_pending(ledger, &mut findings);
     check_totals(ledger, &mut findings);
-    conversions::check_conversions(ledger, &mut findings);
+    fx_transfers::check_fx_transfers(ledger, &mut findings);
     bulks::check_bulks(ledger, &mut findings);
     check_windows(ledger, &mut findings);
     ledger.settlements().iter().for_each(|settlement| check_settlement(ledger, settlement, &mut findings));
@@ -58,7 +58,7 @@ pub fn sums(ledger: &Ledger) -> BTreeMap<Currency, i128> {
             add(funds.currency, funds.amount, -1);
         }
     }
-    conversions::take_reserved(ledger, &mut sums);
+    fx_transfers::take_reserved(ledger, &mut sums);
     sums
 }
 
@@ -82,7 +82,7 @@ fn check_pending(ledger: &Ledger, findings: &mut Vec<String>) {
             }
         }
     }
-    conversions::add_pending(ledger, &mut pending);
+    fx_transfers::add_pending(ledger, &mut pending);
     for account in ledger.accounts() {
         let expected = pending.get(&account.id).copied().unwrap_or(0);
         if i128::from(account.pending_credits.units()) != expected {
@@ -130,7 +130,7 @@ fn check_windows(ledger: &Ledger, findings: &mut Vec<String>) {
         closed.map(|content| content.sum.transfers).chain(open.iter().map(|pair| pair.sum.transfers));
     let in_windows: u128 = counts.map(u128::from).sum();
     let Totals { committed, settled_at_once, fees, .. } = ledger.totals();
-    let legs = ledger.conversion_totals().committed_legs;
+    let legs = ledger.fx_transfer_totals().committed_legs;
     if in_windows + u128::from(settled_at_once) != [committed, legs, fees].into_iter().map(u128::from).sum() {
         findings.push(format!(
             "{committed} transfers and {legs} legs of FX transfers were committed with {fees} fees, and \
@@ -148,7 +148,7 @@ fn check_windows(ledger: &Ledger, findings: &mut Vec<String>) {
 }
 
 /// Checks that sums and nets of the contents match the window's pairs.
-fn check_contents(ledger: &Ledger, window: &Window, pairs: &[Pair], findings: &mut Vec<String>) {
+fn check_contents(ledger: &Ledger, window: &Window, pairs: &[PairSum], findings: &mut Vec<String>) {
     for content in &window.contents {
         let mut nets = BTreeMap::<AccountId, i128>::new();
         let mut sum = Sum::default();

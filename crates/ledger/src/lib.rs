@@ -23,16 +23,16 @@ pub use crate::base::ids::{
     AccountId, CallbackKey, ContentId, LedgerAccountTypeId, ParticipantId, SettlementId, WindowId,
 };
 pub use crate::base::refusal::{AbortKind, Cause, Refusal};
-pub use crate::base::show::{Names, Show, Shown};
+pub use crate::base::show::{Names, PrintedValue, Show};
 pub use crate::base::stored::Stored;
 pub use crate::core::actor::Actor;
 pub use crate::core::callback::{Callback, CallbackContent, ResourceId, ResourceKind, StateMethod, Subject};
 pub use crate::core::config::{FundsOutGuard, LedgerConfig, UnknownTransfer};
 pub use crate::core::courier::courier_of;
-pub use crate::core::decision::{Acted, Decision, Reply};
+pub use crate::core::decision::{AuditedReply, Decision, Reply};
 pub use crate::core::effects::effects_of;
 pub use crate::core::event::Event;
-pub use crate::core::facts::{Archived, Facts};
+pub use crate::core::facts::{Archived, DecisionInput};
 pub use crate::core::limits::{CALLBACKS_PER_RECORD_MAX, Limits};
 pub use crate::core::outbox::{Outbox, OutboxEntry, Parked};
 pub use crate::core::record::{Payload, Record};
@@ -44,16 +44,17 @@ pub use crate::money::bulk::{
     AskedItem, BULK_ITEMS_MAX, Bulk, BulkAnswer, BulkItem, BulkRequest, BulkState, BulkView, ItemOutcome,
     ItemResult, ItemState, ItemsFault, NewItems, PublicBulkState,
 };
-pub use crate::money::conversion::table::ConversionTotals;
-pub use crate::money::conversion::{
-    Conversion, ConversionAccounts, ConversionAnswer, ConversionLeg, ConversionSide, ConversionState,
-    LegWindows,
-};
 pub use crate::money::fee::{FEE_DECIMALS_MAX, FeePayer, FeeRule, FeeTerms, NoFee, RATE_WHOLE};
 pub use crate::money::funds::{FundsDirection, FundsState, FundsTransfer};
+pub use crate::money::fx_transfer::table::FxTransferTotals;
+pub use crate::money::fx_transfer::{
+    FxTransfer, FxTransferAccounts, FxTransferAnswer, FxTransferLeg, FxTransferSide, FxTransferState,
+    LegWindows,
+};
 pub use crate::money::obligation::{Obligation, ObligationKind};
 pub use crate::money::transfer::{
-    Aborted, ChargedFee, Committed, Fingerprint, PublicState, Settled, Transfer, TransferState, TransferView,
+    Aborted, ChargedFee, Committed, Fingerprint, PublicState, SettlementMode, Transfer, TransferState,
+    TransferView,
 };
 pub use crate::operators::action::{AdminAction, AdminActions, Area};
 pub use crate::operators::admin_command::{AdminCommand, ChangeSet, SetChange};
@@ -61,19 +62,19 @@ pub use crate::operators::approvals::{
     Approvals, PROPOSALS_ENDED_MAX, PROPOSALS_MAX, PROPOSALS_OF_MAKER_MAX,
 };
 pub use crate::operators::change_set::{
-    CHANGE_SET_BYTES_MAX, CHANGE_SET_CHANGES_MAX, CHANGE_SETS_OF_MAKER_MAX, Progress,
+    CHANGE_SET_BYTES_MAX, CHANGE_SET_CHANGES_MAX, CHANGE_SETS_OF_MAKER_MAX, ChangeSetProgress,
 };
 pub use crate::operators::operator::{
     CREDENTIALS_MAX, Credential, ENROLMENT_HOURS_MAX, EXCLUSIONS, OPERATOR_NAME_BYTES_MAX, OPERATORS_MAX,
-    Operator, Operators, Role, Roles, Secret, TOKEN_DAYS_MAX,
+    Operator, OperatorRole, OperatorRoles, Operators, Secret, TOKEN_DAYS_MAX,
 };
 pub use crate::operators::outcome::AdminOutcome;
-pub use crate::operators::person::{Person, SEALED_BYTES, SEED_BYTES, Sealed};
 pub use crate::operators::policy::{ApprovalPolicy, WAIVERS_MAX};
 pub use crate::operators::proposal::{PROPOSAL_REASON_CHARS_MIN, Proposal, ProposalEnd};
 pub use crate::operators::proposal_state::ProposalState;
 pub use crate::operators::refusal::AdminRefusal;
-pub use crate::operators::trail::{AUDIT_TEXT_BYTES_MAX, Attribution, AuditEntry, Trail};
+pub use crate::operators::trail::{AUDIT_TEXT_BYTES_MAX, AuditActor, AuditEntry, Trail};
+pub use crate::operators::user_credential::{SEALED_BYTES, SEED_BYTES, SealedSecret, UserCredential};
 pub use crate::rules::command;
 pub use crate::rules::command::Command;
 pub use crate::rules::operators::change::Change;
@@ -89,4 +90,6 @@ pub use crate::settlement::model::{Delay, Granularity, Interchange, SettlementMo
 pub use crate::settlement::settlements::{
     CarriedRemainder, Settlement, SettlementAccount, SettlementNet, SettlementStage, SettlementState,
 };
-pub use crate::settlement::window::{Content, ContentRef, Net, NewContent, Pair, Sum, Window, WindowState};
+pub use crate::settlement::window::{
+    Content, ContentRef, Net, NewContent, PairSum, Sum, Window, WindowState,
+};

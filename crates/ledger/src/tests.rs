@@ -21,10 +21,10 @@ use crate::base::refusal::Cause;
 use crate::core::callback::{Callback, CallbackContent, Subject};
 use crate::core::config::LedgerConfig;
 use crate::core::event::Event;
-use crate::core::facts::{Archived, Facts};
+use crate::core::facts::{Archived, DecisionInput};
 use crate::core::state::Ledger;
 use crate::money::funds::{FundsDirection, FundsState, FundsTransfer};
-use crate::money::transfer::{Settled, Transfer, TransferState};
+use crate::money::transfer::{SettlementMode, Transfer, TransferState};
 
 /// Pseudo-random numbers (xorshift).
 pub(crate) fn random(state: &mut u64, below: u64) -> u64 {
@@ -55,9 +55,9 @@ pub(crate) fn amount(units: i64) -> Amount {
 }
 
 /// Facts with an instant and an empty archive.
-pub(crate) fn absent_facts(now: Timestamp) -> Facts<'static> {
+pub(crate) fn absent_facts(now: Timestamp) -> DecisionInput<'static> {
     static ABSENT: Archived = Archived::Absent;
-    Facts::new(now.into(), &ABSENT)
+    DecisionInput::new(now.into(), &ABSENT)
 }
 
 pub(crate) fn declined() -> Cause {
@@ -131,7 +131,7 @@ pub(crate) fn sound() -> Ledger {
         fulfilment: [0; 32],
         fingerprint: [0; 16],
         extensions: None,
-        settled: Settled::InWindow,
+        settled: SettlementMode::InWindow,
     };
     let records = [
         vec![

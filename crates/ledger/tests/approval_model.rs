@@ -7,9 +7,12 @@ mod support;
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
-use upesi_ledger::command::{Act, ApplyNext, Authority, Deed, NewSettlementModel, Verdict, VerdictKind};
+use upesi_ledger::command::{
+    ApplyNext, AuditedCommand, Authority, NewSettlementModel, OperatorAction, ProposalDecision,
+    ProposalDecisionKind,
+};
 use upesi_ledger::{
-    AdminCommand, AdminOutcome, AdminRefusal, Attribution, BindingKind, CHANGE_SETS_OF_MAKER_MAX, ChangeSet,
+    AdminCommand, AdminOutcome, AdminRefusal, AuditActor, BindingKind, CHANGE_SETS_OF_MAKER_MAX, ChangeSet,
     Command, LedgerConfig, ProposalState, Reply, SetChange,
 };
 use upesi_types::{Amount, Currency, FspId, Timestamp};
@@ -165,8 +168,8 @@ impl Run {
         self.twin.submit(command, Timestamp::from_ms(self.now_ms)).reply
     }
 
-    fn act(&mut self, by: usize, deed: Deed) -> Result<AdminOutcome, AdminRefusal> {
-        let by = Attribution {
+    fn act(&mut self, by: usize, action: OperatorAction) -> Result<AdminOutcome, AdminRefusal> {
+        let by = AuditActor {
             operator: OPERATORS[by].into(),
             known_by: "token 1".into(),
             address: None,
@@ -174,7 +177,8 @@ impl Run {
             action: "limit.raise".into(),
             reason: Some("as the board decided".into()),
         };
-        let reply = self.submit(Command::Act(Box::new(Act { by, deed, authority: Authority::ALL })));
+        let reply =
+            self.submit(Command::Audited(Box::new(AuditedCommand { by, action, authority: Authority::ALL })));
         reply.into_outcome().expect("an operator is answered")
     }
 
@@ -217,7 +221,7 @@ impl Run {
 
     /// A lower cap needs one operator, a higher cap needs two.
     fn propose(&mut self, by: usize, value: i64) {
-        let reply = self.act(by, Deed::Change(set_cap(value)));
+        let reply = self.act(by, OperatorAction::Change(set_cap(value)));
         if value <= self.cap {
             assert!(matches!(reply, Ok(AdminOutcome::Done | AdminOutcome::AlreadyDone)), "{reply:?}");
             self.cap = value;
@@ -267,7 +271,7 @@ impl Run {
         };
         let changes = parts.iter().map(|part| SetChange::new(command(part))).collect();
         let set = AdminCommand::ChangeSet(ChangeSet { name: "caps".into(), changes });
-        let reply = self.act(by, Deed::Change(set));
+        let reply = self.act(by, OperatorAction::Change(set));
         let needs_second = |part: &Part| match part {
             Part::Cap(value) => *value > self.cap,
             Part::Bind => true,
@@ -317,7 +321,8 @@ impl Run {
 
     /// The hub makes the next change of an approved set.
     fn apply(&mut self, id: u64) {
-        let reply = self.act(0, Deed::ApplyNext(ApplyNext { id, words: |refusal| format!("{refusal:?}") }));
+        let reply =
+            self.act(0, OperatorAction::ApplyNext(ApplyNext { id, words: |refusal| format!("{refusal:?}") }));
         let Some(known) = self.known.get_mut(&id) else {
             assert_eq!(reply, Err(AdminRefusal::ProposalUnknown));
             return;
@@ -372,11 +377,11 @@ impl Run {
     /// `None` withdraws the proposal.
     fn judge(&mut self, by: usize, id: u64, verdict: Option<ProposalState>) {
         let kind = match verdict {
-            None => VerdictKind::Withdraw,
-            Some(ProposalState::Executed) => VerdictKind::Approve(|refusal| format!("{refusal:?}")),
-            Some(_) => VerdictKind::Reject,
+            None => ProposalDecisionKind::Withdraw,
+            Some(ProposalState::Executed) => ProposalDecisionKind::Approve(|refusal| format!("{refusal:?}")),
+            Some(_) => ProposalDecisionKind::Reject,
         };
-        let reply = self.act(by, Deed::Verdict(Verdict { id, kind, comment: None }));
+        let reply = self.act(by, OperatorAction::Decide(ProposalDecision { id, kind, comment: None }));
         let Some(known) = self.known.get_mut(&id) else {
             assert_eq!(reply, Err(AdminRefusal::ProposalUnknown));
             return;

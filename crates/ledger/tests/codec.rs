@@ -5,18 +5,18 @@ use proptest::strategy::ValueTree;
 use proptest::test_runner::{FileFailurePersistence, TestRunner};
 use upesi_ledger::codec::{Decoder, Encoder};
 use upesi_ledger::{
-    AbortKind, Aborted, AccountId, Actor, Attribution, AuditEntry, BindingKind, Block, Callback,
+    AbortKind, Aborted, AccountId, Actor, AuditActor, AuditEntry, BindingKind, Block, Callback,
     CallbackContent, CallbackKey, CarriedRemainder, Cause, ChargedFee, Committed, ContentId, ContentRef,
-    Conversion, ConversionAccounts, ConversionAnswer, ConversionSide, ConversionState, Credential, Delay,
-    EndpointType, Event, FeePayer, FeeRule, FeeTerms, FundsDirection, FundsState, FundsTransfer, Granularity,
-    Interchange, Ledger, LedgerAccountTypeId, LedgerConfig, LegWindows, NewContent, NoFee, ParticipantId,
-    Payload, Person, PublicKeyDer, PublicState, Record, Refusal, ResourceId, ResourceKind, Role,
-    SEALED_BYTES, Sealed, Secret, Settled, SettlementId, SettlementModel, SettlementNet, SettlementStage,
-    SettlementState, SignatureKey, StateMethod, Stored, Subject, Transfer, TransferState, TransferView,
-    WindowId,
+    Credential, Delay, EndpointType, Event, FeePayer, FeeRule, FeeTerms, FundsDirection, FundsState,
+    FundsTransfer, FxTransfer, FxTransferAccounts, FxTransferAnswer, FxTransferSide, FxTransferState,
+    Granularity, Interchange, Ledger, LedgerAccountTypeId, LedgerConfig, LegWindows, NewContent, NoFee,
+    OperatorRole, ParticipantId, Payload, PublicKeyDer, PublicState, Record, Refusal, ResourceId,
+    ResourceKind, SEALED_BYTES, SealedSecret, Secret, SettlementId, SettlementMode, SettlementModel,
+    SettlementNet, SettlementStage, SettlementState, SignatureKey, StateMethod, Stored, Subject, Transfer,
+    TransferState, TransferView, UserCredential, WindowId,
 };
 use upesi_types::{
-    Amount, AmountError, ConversionId, Currency, ErrorCode, FspId, Money, Timestamp, TransferId,
+    Amount, AmountError, Currency, ErrorCode, FspId, FxTransferId, Money, Timestamp, TransferId,
 };
 
 #[path = "codec/bulks.rs"]
@@ -126,17 +126,17 @@ fn refusals(name: FspId, currency: Currency, amount: Amount, at: Timestamp, text
         Refusal::DeterminingTransferFinal,
         Refusal::InitiatorNotPayee,
         Refusal::DeterminingAmountDiffers,
-        Refusal::ConversionInProgress,
-        Refusal::ConversionUnfulfilled,
-        Refusal::ConversionDiffers,
-        Refusal::ConversionUnknown,
-        Refusal::ConversionMissing,
+        Refusal::FxTransferInProgress,
+        Refusal::FxTransferUnfulfilled,
+        Refusal::FxTransferDiffers,
+        Refusal::FxTransferUnknown,
+        Refusal::FxTransferMissing,
         Refusal::SourceNotFxp,
         Refusal::DestinationNotInitiator,
-        Refusal::ConversionNotReserved,
-        Refusal::ConversionReceived,
-        Refusal::ConversionExpired,
-        Refusal::ConversionDeclined,
+        Refusal::FxTransferNotReserved,
+        Refusal::FxTransferReceived,
+        Refusal::FxTransferExpired,
+        Refusal::FxTransferDeclined,
         Refusal::BulkPayerUnknown { name },
         Refusal::BulkPayeeUnknown { name },
         Refusal::BulkPartiesEqual,
@@ -297,9 +297,10 @@ fn funds() -> impl Strategy<Value = FundsTransfer> {
     })
 }
 
-fn settled() -> impl Strategy<Value = Settled> {
-    let at_once = (account_id(), account_id()).prop_map(|(payer, payee)| Settled::AtOnce { payer, payee });
-    prop_oneof![Just(Settled::InWindow), at_once]
+fn settled() -> impl Strategy<Value = SettlementMode> {
+    let at_once =
+        (account_id(), account_id()).prop_map(|(payer, payee)| SettlementMode::AtOnce { payer, payee });
+    prop_oneof![Just(SettlementMode::InWindow), at_once]
 }
 
 /// Every kind of event.
@@ -407,7 +408,7 @@ fn event() -> impl Strategy<Value = Event> {
         schemes,
         settlements(),
         fees(),
-        conversions(),
+        fx_transfers(),
         bulks::bulk_events(),
         operators(),
         compound::proposal_events()
@@ -439,10 +440,10 @@ fn leg_windows() -> impl Strategy<Value = LegWindows> {
     (window(), window()).prop_map(|(reserved, further)| LegWindows { reserved, further })
 }
 
-fn conversion() -> impl Strategy<Value = Conversion> {
+fn fx_transfer() -> impl Strategy<Value = FxTransfer> {
     let money = || (amount(), currency()).prop_map(|(amount, currency)| Money { amount, currency });
     let accounts = (account_id(), proptest::option::of(account_id()), account_id(), account_id()).prop_map(
-        |(initiator_source, initiator_target, fxp_source, fxp_target)| ConversionAccounts {
+        |(initiator_source, initiator_target, fxp_source, fxp_target)| FxTransferAccounts {
             initiator_source,
             initiator_target,
             fxp_source,
@@ -450,21 +451,21 @@ fn conversion() -> impl Strategy<Value = Conversion> {
         },
     );
     let state = prop_oneof![
-        Just(ConversionState::Reserved),
-        Just(ConversionState::Fulfilled),
+        Just(FxTransferState::Reserved),
+        Just(FxTransferState::Fulfilled),
         (timestamp(), proptest::option::of(leg_windows()))
-            .prop_map(|(at, windows)| ConversionState::Committed { at, windows }),
+            .prop_map(|(at, windows)| FxTransferState::Committed { at, windows }),
         (proptest::sample::select(AbortKind::ALL), cause(), timestamp())
-            .prop_map(|(kind, cause, at)| ConversionState::Aborted { kind, cause, at }),
+            .prop_map(|(kind, cause, at)| FxTransferState::Aborted { kind, cause, at }),
     ];
     let ids = (transfer_id(), proptest::option::of(transfer_id()));
     let parties = (proptest::option::of(participant_id()), proptest::option::of(participant_id()));
-    let side = proptest::sample::select(ConversionSide::ALL);
+    let side = proptest::sample::select(FxTransferSide::ALL);
     let bytes = (any::<[u8; 32]>(), any::<[u8; 16]>(), any::<Option<[u8; 32]>>());
     let rest = (timestamp(), timestamp(), any::<u64>(), proptest::option::of(answer()), state);
     (ids, side, parties, (money(), money()), proptest::option::of(accounts), bytes, rest).prop_map(
-        |((id, determining_transfer), side, parties, amounts, accounts, bytes, rest)| Conversion {
-            id: ConversionId::new(id),
+        |((id, determining_transfer), side, parties, amounts, accounts, bytes, rest)| FxTransfer {
+            id: FxTransferId::new(id),
             determining_transfer,
             side,
             initiator: parties.0,
@@ -484,15 +485,15 @@ fn conversion() -> impl Strategy<Value = Conversion> {
     )
 }
 
-fn answer() -> impl Strategy<Value = ConversionAnswer> {
+fn answer() -> impl Strategy<Value = FxTransferAnswer> {
     (any::<bool>(), any::<[u8; 16]>())
-        .prop_map(|(is_error, fingerprint)| ConversionAnswer { is_error, fingerprint })
+        .prop_map(|(is_error, fingerprint)| FxTransferAnswer { is_error, fingerprint })
 }
 
 fn operators() -> impl Strategy<Value = Event> {
     let texts = || (text(), text(), proptest::option::of(text()), proptest::option::of(text()));
     let by = (texts(), text(), proptest::option::of(text())).prop_map(
-        |((operator, known_by, address, on_behalf_of), action, reason)| Attribution {
+        |((operator, known_by, address, on_behalf_of), action, reason)| AuditActor {
             operator,
             known_by,
             address,
@@ -508,7 +509,7 @@ fn operators() -> impl Strategy<Value = Event> {
             Event::OperatorActed(Box::new(entry))
         },
     );
-    let roles = proptest::sample::subsequence(Role::ALL.to_vec(), 0..=Role::ALL.len());
+    let roles = proptest::sample::subsequence(OperatorRole::ALL.to_vec(), 0..=OperatorRole::ALL.len());
     let set = (text(), roles, proptest::option::of(participant_id()), any::<bool>()).prop_map(
         |(name, roles, participant, is_active)| {
             let roles = roles.into_iter().collect();
@@ -524,8 +525,8 @@ fn operators() -> impl Strategy<Value = Event> {
     let sealed = (any::<[u8; 16]>(), any::<u32>(), any::<u32>(), any::<[u8; SEALED_BYTES]>());
     let person = (any::<u32>(), sealed, timestamp(), any::<u64>()).prop_map(
         |(id, (salt, memory_kib, passes, secret), set_at, code_step)| {
-            let sealed = Sealed { salt, memory_kib, passes, secret };
-            Person { id, sealed, set_at, code_step }
+            let sealed = SealedSecret { salt, memory_kib, passes, secret };
+            UserCredential { id, sealed, set_at, code_step }
         },
     );
     prop_oneof![
@@ -538,19 +539,19 @@ fn operators() -> impl Strategy<Value = Event> {
     ]
 }
 
-fn conversions() -> impl Strategy<Value = Event> {
-    let id = || transfer_id().prop_map(ConversionId::new);
+fn fx_transfers() -> impl Strategy<Value = Event> {
+    let id = || transfer_id().prop_map(FxTransferId::new);
     prop_oneof![
-        conversion().prop_map(|conversion| Event::ConversionPrepared(Box::new(conversion))),
-        (id(), any::<[u8; 32]>(), answer()).prop_map(|(id, fulfilment, answer)| Event::ConversionFulfilled {
+        fx_transfer().prop_map(|fx_transfer| Event::FxTransferPrepared(Box::new(fx_transfer))),
+        (id(), any::<[u8; 32]>(), answer()).prop_map(|(id, fulfilment, answer)| Event::FxTransferFulfilled {
             id,
             fulfilment,
             answer
         }),
         (id(), settled(), proptest::option::of(settled()))
-            .prop_map(|(id, settled, further)| Event::ConversionCommitted { id, settled, further }),
+            .prop_map(|(id, settled, further)| Event::FxTransferCommitted { id, settled, further }),
         (id(), proptest::sample::select(AbortKind::ALL), cause(), proptest::option::of(answer()))
-            .prop_map(|(id, kind, cause, answer)| Event::ConversionAborted { id, kind, cause, answer }),
+            .prop_map(|(id, kind, cause, answer)| Event::FxTransferAborted { id, kind, cause, answer }),
     ]
 }
 

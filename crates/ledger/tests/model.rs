@@ -20,8 +20,8 @@ use proptest::test_runner::FileFailurePersistence;
 use upesi_admin::ErrorName;
 use upesi_ledger::command::FulfilState;
 use upesi_ledger::{
-    AdminCommand, AdminOutcome, CallbackContent, ChangeSet, Command, Decision, Facts, FundsOutGuard, Ledger,
-    LedgerAccountTypeId, LedgerConfig, Reply, SetChange, StateMethod, audit,
+    AdminCommand, AdminOutcome, CallbackContent, ChangeSet, Command, Decision, DecisionInput, FundsOutGuard,
+    Ledger, LedgerAccountTypeId, LedgerConfig, Reply, SetChange, StateMethod, audit,
 };
 use upesi_types::{Amount, Timestamp};
 
@@ -150,7 +150,7 @@ impl Run {
     fn preview(&self, command: &Command, now: Timestamp) -> Option<Reply> {
         let Command::Admin(command) = command else { return None };
         let set = ChangeSet { name: "one".into(), changes: vec![SetChange::new(command.clone())] };
-        let outcome = self.twin.live.preview(&set, 0, &Facts::at(now)).remove(0).outcome;
+        let outcome = self.twin.live.preview(&set, 0, &DecisionInput::at(now)).remove(0).outcome;
         let has_transfer_id = matches!(command, AdminCommand::PrepareFunds(funds)
                 if self.twin.live.transfer(funds.id).is_some() || self.twin.archive.contains_key(&funds.id));
         (!has_transfer_id).then_some(Reply::Admin(outcome))
@@ -296,7 +296,7 @@ fn told(ledger: &Ledger, decision: &Decision) -> Told {
             unreachable!("only operators by name propose")
         }
         Reply::UnknownSender(_) => Some("= unknown sender".to_owned()),
-        Reply::Accepted | Reply::NeedsArchive | Reply::Act(_) => None,
+        Reply::Accepted | Reply::NeedsArchive | Reply::Audited(_) => None,
     };
     let callbacks = decision.callbacks.iter().map(|callback| {
         let what = match &callback.content {
@@ -369,7 +369,7 @@ proptest! {
             for (_, ask) in &steps {
                 let Ask::Fulfil { id, .. } = ask else { continue };
                 let command = ask::command(ask, run.known.get(id), &ledger, run.now_ms);
-                ledger.decide(&command, &Facts::at(Timestamp::from_ms(run.now_ms)), &mut Decision::default());
+                ledger.decide(&command, &DecisionInput::at(Timestamp::from_ms(run.now_ms)), &mut Decision::default());
             }
         }
     }

@@ -17,7 +17,7 @@ macro_rules! stories {
 stories! {
     abort, activity, admin_accounts, admin_participants, admin_settlement, approvals, bindings, blocks, bulks,
     bulks_refused, callbacks, capacity, caps, change_sets,
-    conversions, conversions_payee, cover, duplicates, expiry, fees, fulfil, funds, get, gross, opening, positions,
+    fx_transfers, fx_transfers_payee, cover, duplicates, expiry, fees, fulfil, funds, get, gross, opening, positions,
     prepare, proxies, remainders, settlements, signature_keys, validity, windows,
 }
 

@@ -14,7 +14,7 @@ use upesi_delivery::Signer;
 use upesi_delivery::lanes::{Courier, CourierConfig};
 use upesi_delivery::owed::{CallbackRenderer, FollowedCallbacks, OutboxBacklog, Reports, Share};
 use upesi_engine::{Clock as _, EngineHandle, Payload, SharedParticipants};
-use upesi_gateway::nodes::{Couriers, Lead, Peers, REPORT_EVERY, ReportWay};
+use upesi_gateway::nodes::{Couriers, KnownLeader, Peers, REPORT_EVERY, ReportWay};
 use upesi_http::{ClientTls, Outbound, WorkerHandle, Workers};
 use upesi_ledger::Command;
 use upesi_settings::Settings;
@@ -96,7 +96,7 @@ pub(super) struct CallbackState {
     pub(super) clock: Arc<HubClock>,
     pub(super) metrics: Arc<NodeMetrics>,
     /// The present leader.
-    pub(super) leads: watch::Receiver<Lead>,
+    pub(super) leads: watch::Receiver<KnownLeader>,
 }
 
 /// The callbacks that a follower delivers.
@@ -221,11 +221,11 @@ impl FollowerCallbacks {
     async fn look_back(&self) {
         let told = self.reports.take_old(Instant::now());
         let Some(engine) = self.engine.get().filter(|_| !told.is_empty()) else {
-            return self.reports.tell_again(told);
+            return self.reports.report_again(told);
         };
         let kept = told.clone();
         let missing = engine.read(move |ledger| told.missing(ledger)).await;
-        self.reports.tell_again(missing.unwrap_or(kept));
+        self.reports.report_again(missing.unwrap_or(kept));
     }
 
     /// Stops starting callbacks, waits for the callbacks in flight, and reports them. Returns the number of aborted

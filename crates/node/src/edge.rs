@@ -8,9 +8,10 @@ use prometheus_client::registry::Registry;
 use tokio::time::Instant;
 use upesi_admin::{Access, AdminContext, AdminPort, AuditKey, Holders, MetricsService, MetricsText};
 use upesi_engine::{Clock, EngineHandle, SharedParticipants};
-use upesi_gateway::nodes::{HandOn, NodePort};
+use upesi_gateway::nodes::{NodePort, RequestForwarder};
 use upesi_gateway::{
-    FollowerHealth, FollowerState, Following, Gateway, GatewayContext, LargeBodies, Rates, Role, Roles,
+    FollowerHealth, FollowerRole, FollowerState, Gateway, GatewayContext, HubRole, HubRoles, LargeBodies,
+    Rates,
 };
 use upesi_http::{BoundServer, Guard, Outbound, ProxyProtocol, Server, Workers};
 use upesi_keys::{Keys, Secret};
@@ -53,8 +54,8 @@ pub(super) struct Edge {
     /// Present on a node of a cluster.
     pub(super) node: Option<Node>,
     /// Forwards requests to the leader, on a node that can.
-    pub(super) hand_on: Option<HandOn>,
-    pub(super) roles: Roles<Handlers>,
+    pub(super) forwarder: Option<RequestForwarder>,
+    pub(super) roles: HubRoles<Handlers>,
     pub(super) admin: AdminPort,
     pub(super) metrics: Arc<Metrics>,
     /// The text of the metrics, which is not rendered for each request.
@@ -105,8 +106,8 @@ impl Edge {
         let providers = Providers::start(settings, &outbound, admin_workers.get(0))?;
         let access = options::access(settings, providers.issuers.clone(), people_secret);
         let rates = Arc::new(Rates::new(options::rates(settings), participants.clone()));
-        let roles = Roles::new(Role::Starting);
-        let hand_on = node.as_ref().and_then(|node| hand_on(settings, node, &tls, &participants));
+        let roles = HubRoles::new(HubRole::Starting);
+        let forwarder = node.as_ref().and_then(|node| forwarder(settings, node, &tls, &participants));
         let mut registry = Registry::default();
         let context = gateway_context(&clock, &roles, &participants, &rates, &providers, &signatures);
         let gateway = Arc::new(Gateway::new(context, options::gateway(settings), &mut registry));
@@ -145,7 +146,7 @@ impl Edge {
             admin_workers,
             descriptors,
             node,
-            hand_on,
+            forwarder,
             roles,
             admin: AdminPort::default(),
             metrics,
@@ -250,11 +251,11 @@ impl Edge {
         self.access.end_sessions();
         self.admin.set(None);
         self.metrics.set_role(RoleMetrics::Follows(None));
-        self.roles.set(match (&self.hand_on, &self.node) {
-            (Some(hand_on), Some(node)) => {
-                Role::Follows(Following { health: self.health_of(node), hand_on: hand_on.clone() })
+        self.roles.set(match (&self.forwarder, &self.node) {
+            (Some(forwarder), Some(node)) => {
+                HubRole::Follows(FollowerRole { health: self.health_of(node), forwarder: forwarder.clone() })
             }
-            _ => Role::Starting,
+            _ => HubRole::Starting,
         });
     }
 
@@ -320,16 +321,21 @@ impl Edge {
 }
 
 /// Forwards requests to the leader, if the node accepts requests as a follower.
-fn hand_on(settings: &Settings, node: &Node, tls: &Tls, participants: &SharedParticipants) -> Option<HandOn> {
+fn forward(
+    settings: &Settings,
+    node: &Node,
+    tls: &Tls,
+    participants: &SharedParticipants,
+) -> Option<RequestForwarder> {
     settings.cluster.listen.as_ref()?;
     let peers = couriers::peers(settings, tls.to_nodes());
-    let counts = Arc::clone(&node.metrics.handed_on);
-    Some(HandOn::new(node.leads.subscribe(), peers, participants.clone(), counts))
+    let counts = Arc::clone(&node.metrics.forwarded);
+    Some(RequestForwarder::new(node.leads.subscribe(), peers, participants.clone(), counts))
 }
 
 fn gateway_context(
     clock: &Arc<HubClock>,
-    roles: &Roles<Handlers>,
+    roles: &HubRoles<Handlers>,
     participants: &SharedParticipants,
     rates: &Arc<Rates>,
     providers: &Providers,
@@ -357,9 +363,9 @@ fn guard(settings: &Settings, bound: &BoundPorts) -> Guard {
 }
 
 /// Clears the cached answers of oracles, on a hub that processes requests.
-fn clear_caches(roles: Roles<Handlers>) -> impl Fn() + Send + Sync {
+fn clear_caches(roles: HubRoles<Handlers>) -> impl Fn() + Send + Sync {
     move || {
-        if let Role::Leads(leading) = &*roles.get() {
+        if let HubRole::Leads(leading) = &*roles.get() {
             let (_, (directory, _)) = &leading.handler;
             directory.clear_caches();
         }
@@ -368,7 +374,7 @@ fn clear_caches(roles: Roles<Handlers>) -> impl Fn() + Send + Sync {
 
 fn warn_of_open_admin_port(bound: &BoundServer, tls: &Tls, is_asked: bool) {
     let address = bound.local_addr();
-    if !address.ip().is_loopback() && !tls.asks_operators() && !is_asked {
+    if !address.ip().is_loopback() && !tls.requires_operator_certificates() && !is_asked {
         tracing::warn!(
             %address,
             "the admin port is open to other machines and has no authentication: any machine that can reach it can \

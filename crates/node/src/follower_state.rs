@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use upesi_admin::Followed;
+use upesi_admin::FollowerProgress;
 use upesi_engine::{Clock, EngineHandle, SharedParticipants};
 
 use super::clock::HubClock;
@@ -15,7 +15,7 @@ type OnState = Arc<dyn Fn(&EngineHandle) + Send + Sync>;
 
 /// State that a follower has read, shared with its services. Cloning shares it.
 #[derive(Clone)]
-pub(super) struct Read {
+pub(super) struct FollowedState {
     pub(super) node: Node,
     /// The participants of the copy. They begin with the last snapshot.
     pub(super) participants: SharedParticipants,
@@ -36,7 +36,7 @@ pub(super) struct Read {
     on_state: Option<OnState>,
 }
 
-impl Read {
+impl FollowedState {
     /// `known` are the participants that the ports know.
     pub(super) fn new(node: Node, known: SharedParticipants, clock: Arc<HubClock>) -> Self {
         Self {
@@ -80,9 +80,9 @@ impl Read {
     }
 
     /// The position of this node, for operators.
-    pub(super) fn now(&self) -> Followed {
+    pub(super) fn now(&self) -> FollowerProgress {
         let record = self.engine.get().map_or(0, |engine| engine.status().durable_seq);
         let age_ms = self.node.metrics.behind_ms(self.clock.now());
-        Followed { leader: self.node.leader(), age_ms, record }
+        FollowerProgress { leader: self.node.leader(), age_ms, record }
     }
 }

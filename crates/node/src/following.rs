@@ -13,23 +13,23 @@ use upesi_engine::EngineHandle;
 use super::couriers::{self, CallbackState, FollowerCallbacks};
 use super::edge::{Edge, RoleWorkers};
 use super::error::HubError;
-use super::follower_state::Read;
+use super::follower_state::FollowedState;
 use super::metrics::RoleMetrics;
 use super::node::Node;
 
 /// A follower.
-pub(super) struct Following {
-    pub(super) read: Read,
+pub(super) struct FollowerParts {
+    pub(super) read: FollowedState,
     workers: RoleWorkers,
 }
 
-impl Following {
+impl FollowerParts {
     /// Forwards requests from now on, if this node can. Callbacks and operators' reads begin when there is a state.
     pub(super) fn start(edge: &Arc<Edge>, node: &Node) -> Result<Self, HubError> {
         let workers = edge.role_workers();
-        let mut read = Read::new(node.clone(), edge.participants.clone(), Arc::clone(&edge.clock));
+        let mut read = FollowedState::new(node.clone(), edge.participants.clone(), Arc::clone(&edge.clock));
         edge.follow();
-        if edge.hand_on.is_some() {
+        if edge.forwarder.is_some() {
             read.callbacks = start_callbacks(edge, node, &workers)?;
             edge.metrics.set_role(RoleMetrics::Follows(read.callbacks.clone()));
             let (own, followed) = (Arc::clone(edge), read.clone());
@@ -101,7 +101,7 @@ fn start_callbacks(
 }
 
 /// The admin API of a follower: reads of its state. Without logins, second factors are not opened.
-fn admin_service(edge: &Edge, engine: &EngineHandle, read: &Read) -> AdminService {
+fn admin_service(edge: &Edge, engine: &EngineHandle, read: &FollowedState) -> AdminService {
     let mut context = edge.admin_context(engine.clone());
     if let Some(callbacks) = &read.callbacks {
         context.lanes = Arc::new(callbacks.courier.clone());

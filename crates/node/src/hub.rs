@@ -12,13 +12,13 @@ use upesi_settings::Settings;
 use super::cluster::config::expect_alone;
 use super::edge::Edge;
 use super::error::HubError;
-use super::leading::Leading;
+use super::leading::LeaderParts;
 use crate::logging::LogControl;
 
 /// A running standalone hub.
 pub struct Hub {
     pub(super) edge: Arc<Edge>,
-    pub(super) leading: Leading,
+    pub(super) leading: LeaderParts,
 }
 
 impl Hub {
@@ -27,7 +27,7 @@ impl Hub {
     pub fn start(settings: &Settings, log: LogControl, clock: Arc<dyn Clock>) -> Result<Self, HubError> {
         expect_alone(settings)?;
         let (edge, ports) = Edge::open(settings, log, clock, None)?;
-        let leading = Leading::start(&edge, None)?;
+        let leading = LeaderParts::start(&edge, None)?;
         edge.serve(ports);
         Ok(Self { edge, leading })
     }
@@ -80,7 +80,7 @@ fn address_of(server: Option<Arc<Server>>) -> SocketAddr {
 }
 
 /// Lets requests and callbacks in flight finish, then stops the whole process.
-pub(super) async fn shut_down(edge: Arc<Edge>, leading: Option<Leading>, patience: Duration) {
+pub(super) async fn shut_down(edge: Arc<Edge>, leading: Option<LeaderParts>, patience: Duration) {
     let deadline = Instant::now() + patience;
     let connections = edge.close_requests(deadline).await;
     let (relays, callbacks) = match &leading {

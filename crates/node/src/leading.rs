@@ -13,8 +13,8 @@ use upesi_delivery::lanes::Courier;
 use upesi_delivery::owed::{CourierEffects, OutboxBacklog};
 use upesi_engine::{Clock, Engine, EngineHandle, EngineMetrics, EngineOptions, StartError};
 use upesi_gateway::nodes::Couriers;
-use upesi_gateway::{self as gateway, Role};
-use upesi_offline::reserve::Kept;
+use upesi_gateway::{self as gateway, HubRole};
+use upesi_offline::reserve::ReserveOutcome;
 use upesi_offline::{backup, reserve};
 use upesi_settings::Settings;
 
@@ -27,7 +27,7 @@ use super::options;
 use super::ports::BoundPorts;
 use super::resources::{Handlers, Resources};
 use super::retention::Retention;
-use super::standby::Elected;
+use super::standby::ElectedLeader;
 
 /// Interval between reads of the positions for the metrics.
 const POSITIONS_INTERVAL: Duration = Duration::from_secs(1);
@@ -37,7 +37,7 @@ const FREE_LOOK_EVERY: Duration = Duration::from_millis(5);
 const FREE_TAKES_MAX: Duration = Duration::from_secs(60);
 
 /// The parts of a hub that processes requests.
-pub(super) struct Leading {
+pub(super) struct LeaderParts {
     pub(super) engine: Engine,
     pub(super) handle: EngineHandle,
     courier: Courier,
@@ -48,7 +48,7 @@ pub(super) struct Leading {
 }
 
 /// The engine and the courier of its callbacks.
-struct Core {
+struct EngineAndCourier {
     registry: Registry,
     metrics: EngineMetrics,
     engine: Engine,
@@ -56,10 +56,10 @@ struct Core {
     courier: Courier,
 }
 
-impl Leading {
+impl LeaderParts {
     /// Recovers the data directory, or continues with the state of the follower that was elected, and lets the hub
     /// process requests.
-    pub(super) fn start(edge: &Edge, mut elected: Option<Elected>) -> Result<Self, HubError> {
+    pub(super) fn start(edge: &Edge, mut elected: Option<ElectedLeader>) -> Result<Self, HubError> {
         let settings = &edge.settings;
         backup::check_accepted(&settings.data.dir).map_err(HubError::NotAccepted)?;
         let ports = edge.has_leaders_ports().then(|| BoundPorts::open_leaders(settings)).transpose()?;
@@ -67,7 +67,8 @@ impl Leading {
         let store = elected.as_ref().map(|elected| elected.store.clone());
         let workers = edge.role_workers();
         let worker = workers.admin.get(0);
-        let Core { mut registry, metrics, engine, handle, courier } = start_engine(edge, &workers, elected)?;
+        let EngineAndCourier { mut registry, metrics, engine, handle, courier } =
+            start_engine(edge, &workers, elected)?;
         let resources = Resources::start(
             settings,
             store,
@@ -127,18 +128,18 @@ impl Leading {
     }
 
     /// The role of the gateway and of the port for other nodes.
-    fn role(&self, edge: &Edge) -> Role<Handlers> {
+    fn role(&self, edge: &Edge) -> HubRole<Handlers> {
         let couriers = Arc::<Couriers>::default();
         if edge.node.is_some() {
             let (own, participants) = (couriers::own(&edge.settings), edge.participants.clone());
             let keep = couriers::keep_nodes(Arc::clone(&couriers), own, self.handle.clone(), participants);
             worker_of(&self.workers).spawn(keep);
         }
-        Role::Leads(gateway::Leading {
+        HubRole::Leads(gateway::LeaderRole {
             engine: self.handle.clone(),
             handler: self.resources.handlers(self.handle.clone()),
             couriers,
-            hand_on: edge.hand_on.clone(),
+            forwarder: edge.forwarder.clone(),
         })
     }
 
@@ -173,7 +174,11 @@ fn worker_of(workers: &RoleWorkers) -> &upesi_http::WorkerHandle {
     workers.admin.get(0)
 }
 
-fn start_engine(edge: &Edge, workers: &RoleWorkers, elected: Option<Elected>) -> Result<Core, HubError> {
+fn start_engine(
+    edge: &Edge,
+    workers: &RoleWorkers,
+    elected: Option<ElectedLeader>,
+) -> Result<EngineAndCourier, HubError> {
     let settings = &edge.settings;
     let engine_slot = Arc::new(OnceLock::new());
     let courier = start_courier(
@@ -198,14 +203,14 @@ fn start_engine(edge: &Edge, workers: &RoleWorkers, elected: Option<Elected>) ->
     let options = EngineOptions { clock: edge.clock.machine(), ..options::engine(settings) };
     let (engine, handle) = match elected {
         None => Engine::start(options, metrics.clone(), Box::new(effects))?,
-        Some(Elected { log, standby, .. }) => {
+        Some(ElectedLeader { log, standby, .. }) => {
             let options = EngineOptions { log: Some(log), ..options };
             Engine::take_over(standby, options, metrics.clone(), Box::new(effects))?
         }
     };
     let _ = engine_slot.set(handle.clone());
     edge.clock.follow(handle.clock());
-    Ok(Core { registry, metrics, engine, handle, courier })
+    Ok(EngineAndCourier { registry, metrics, engine, handle, courier })
 }
 
 fn admin_service(
@@ -247,8 +252,8 @@ fn warn_of_short_memory(settings: &Settings) {
 fn keep_reserve(settings: &Settings) {
     let (data, wanted_bytes) = (&settings.data.dir, settings.data.reserve_bytes);
     match reserve::keep(data, wanted_bytes, settings.store.free_bytes_min) {
-        Ok(Kept::Whole) => {}
-        Ok(Kept::NoRoom { free_bytes, needed_bytes }) => tracing::warn!(
+        Ok(ReserveOutcome::Whole) => {}
+        Ok(ReserveOutcome::NoRoom { free_bytes, needed_bytes }) => tracing::warn!(
             free_bytes,
             needed_bytes,
             "the volume has not enough space for the reserve of the data directory (data.reserve_bytes); the next start tries again"

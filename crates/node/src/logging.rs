@@ -17,7 +17,7 @@ use upesi_settings::LogFormat;
 use upesi_settings::directives::{Directives, DirectivesError, TARGETS, parse};
 
 use self::line::{JsonLines, TextFields};
-use self::repetitions::Bounded;
+use self::repetitions::RateLimitedFormat;
 
 /// The reason why a log cannot be started, or why its level cannot be changed.
 #[derive(Debug, thiserror::Error)]
@@ -126,10 +126,10 @@ where
 {
     let lines = fmt::layer().with_writer(writer).fmt_fields(TextFields);
     match format {
-        LogFormat::Json => lines.event_format(Bounded::new(JsonLines, format)).boxed(),
+        LogFormat::Json => lines.event_format(RateLimitedFormat::new(JsonLines, format)).boxed(),
         LogFormat::Pretty => {
             let compact = lines.with_ansi(is_coloured).compact();
-            compact.map_event_format(|lines| Bounded::new(lines, format)).boxed()
+            compact.map_event_format(|lines| RateLimitedFormat::new(lines, format)).boxed()
         }
     }
 }

@@ -7,9 +7,9 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use tokio::sync::watch;
 use upesi_engine::SharedParticipants;
-use upesi_gateway::nodes::{HandOnCounts, Lead};
+use upesi_gateway::nodes::{ForwardCounts, KnownLeader};
 use upesi_process::exposition::{counter, gauge, head};
-use upesi_replication::Progress;
+use upesi_replication::StandbyProgress;
 use upesi_types::Timestamp;
 
 /// The state of a node of a cluster in every role. Cloning shares it.
@@ -19,7 +19,7 @@ pub(super) struct Node {
     pub(super) metrics: Arc<NodeMetrics>,
     /// Makes the log stop waiting for brokers that do not respond.
     pub(super) stops: Arc<AtomicBool>,
-    pub(super) leads: Arc<watch::Sender<Lead>>,
+    pub(super) leads: Arc<watch::Sender<KnownLeader>>,
     /// Number and address of the leader.
     leader: Arc<Mutex<Option<(u32, String)>>>,
     /// The last record of this node as leader, at its handover; 0 if it did not hand over.
@@ -40,7 +40,7 @@ impl Node {
 
     /// Records the leader that the follower has read. Earlier leadership of this node itself is ignored; a new one
     /// begins with [`Self::leads_now`].
-    pub(super) fn has_read(&self, lead: Lead, address: Option<&str>) {
+    pub(super) fn has_read(&self, lead: KnownLeader, address: Option<&str>) {
         if lead.node != Some(self.number) {
             self.set_lead(lead, lead.node.map(|node| (node, address.unwrap_or_default().to_owned())));
         }
@@ -49,7 +49,7 @@ impl Node {
     /// This node processes requests from now on. Requests that wait for a leader come to its port for other nodes.
     pub(super) fn leads_now(&self) {
         let epoch = self.metrics.epoch.load(Ordering::Relaxed);
-        self.set_lead(Lead { epoch, node: Some(self.number), is_sought: false }, None);
+        self.set_lead(KnownLeader { epoch, node: Some(self.number), is_sought: false }, None);
     }
 
     /// The last record that this node knew as leader, at its handover. Its copy may show less for a while.
@@ -62,10 +62,10 @@ impl Node {
     pub(super) fn seeks(&self, successor: Option<u32>, led_to: u64) {
         self.led_to.store(led_to, Ordering::Relaxed);
         let epoch = self.leads.borrow().epoch;
-        self.set_lead(Lead { epoch, node: successor, is_sought: true }, None);
+        self.set_lead(KnownLeader { epoch, node: successor, is_sought: true }, None);
     }
 
-    fn set_lead(&self, lead: Lead, leader: Option<(u32, String)>) {
+    fn set_lead(&self, lead: KnownLeader, leader: Option<(u32, String)>) {
         *self.leader.lock().unwrap_or_else(PoisonError::into_inner) = leader;
         self.leads.send_if_modified(|known| std::mem::replace(known, lead) != lead);
     }
@@ -94,7 +94,7 @@ pub(super) struct NodeMetrics {
     /// Counted by the Kafka client.
     pub(super) broker_errors: Arc<AtomicU64>,
     /// Outcomes of forwarded requests.
-    pub(super) handed_on: Arc<HandOnCounts>,
+    pub(super) forwarded: Arc<ForwardCounts>,
 }
 
 /// Maximum delay of a follower that accepts requests. A follower that is behind does not know which clients operators
@@ -113,7 +113,7 @@ fn age_ms(entry_at: Timestamp, now: Timestamp, since_read: Duration) -> u64 {
 
 impl NodeMetrics {
     /// The node follows and has read up to this progress.
-    pub(super) fn followed(&self, progress: &Progress) {
+    pub(super) fn followed(&self, progress: &StandbyProgress) {
         self.epoch.store(progress.position.epoch, Ordering::Relaxed);
         self.record.store(progress.position.seq, Ordering::Relaxed);
         self.store_record.store(progress.position.store.seq, Ordering::Relaxed);
@@ -209,7 +209,7 @@ impl NodeMetrics {
     }
 
     fn write_handed_on(&self, text: &mut String) {
-        let counts = &self.handed_on;
+        let counts = &self.forwarded;
         let name = "upesi_cluster_handed_on";
         head(text, name, "counter", "Requests forwarded to the leader, by outcome");
         for (outcome, count) in [
@@ -269,14 +269,14 @@ mod tests {
     #[test]
     fn former_leader_seeks_the_next_one_until_the_log_shows_it() {
         let node = Node::new(1);
-        let lead = |epoch, node| Lead { epoch, node, is_sought: false };
+        let lead = |epoch, node| KnownLeader { epoch, node, is_sought: false };
         node.has_read(lead(3, Some(2)), Some("http://node-2"));
         assert_eq!(node.leader(), Some((2, "http://node-2".to_owned())));
         node.metrics.epoch.store(4, Ordering::Relaxed);
         node.leads_now();
         assert_eq!((*node.leads.borrow(), node.leader()), (lead(4, Some(1)), None));
         node.seeks(Some(3), 70);
-        let sought = Lead { is_sought: true, ..lead(4, Some(3)) };
+        let sought = KnownLeader { is_sought: true, ..lead(4, Some(3)) };
         // The node reads its own leadership again, from its copy of the log.
         node.has_read(lead(4, Some(1)), Some("http://node-1"));
         assert_eq!((*node.leads.borrow(), node.leader()), (sought, None));
@@ -311,10 +311,10 @@ mod tests {
         position.store.seq = 8;
         let ahead = Duration::ZERO;
         let progress =
-            Progress { position, leader: None, is_alarming: true, entry_at_ns: 1_000_000_000, ahead };
+            StandbyProgress { position, leader: None, is_alarming: true, entry_at_ns: 1_000_000_000, ahead };
         metrics.followed(&progress);
         assert_eq!(metrics.behind_ms(now()), None, "nothing was accepted");
-        let progress = Progress { is_alarming: false, ..progress };
+        let progress = StandbyProgress { is_alarming: false, ..progress };
         metrics.followed(&progress);
         for (name, expected) in [
             ("upesi_cluster_leads", "0"),
@@ -330,7 +330,7 @@ mod tests {
         assert!(!metrics.is_current(now()));
         for (age, is_current) in [(Duration::ZERO, true), (BEHIND_MAX * 2, false)] {
             let entry_at_ns = now().as_ns() - i64::try_from(age.as_nanos()).unwrap();
-            metrics.followed(&Progress { entry_at_ns, ..progress.clone() });
+            metrics.followed(&StandbyProgress { entry_at_ns, ..progress.clone() });
             assert_eq!(metrics.is_current(now()), is_current, "{age:?}");
         }
         metrics.elected(true, 9);

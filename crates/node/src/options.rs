@@ -172,7 +172,7 @@ pub(super) fn limits(settings: &Settings, connections_max: u64) -> Limits {
         head_deadline: fspiop.head_deadline_ms,
         idle_timeout: fspiop.idle_timeout_ms,
         connections_max: size(connections_max),
-        strangers_per_address_max: fspiop.strangers_per_address_max,
+        anonymous_per_address_max: fspiop.strangers_per_address_max,
         connections_per_participant_max: size(per_dfsp.max(1)),
         streams_per_connection_max: settings.tls.http2_streams_max,
         ..Limits::default()
@@ -525,10 +525,10 @@ mod tests {
         };
         assert_eq!(numbers(&set), numbers(&own));
         // Other servers, such as the simulators', accept all connections from one address.
-        let strangers_per_address_max = settings.fspiop.strangers_per_address_max;
+        let anonymous_per_address_max = settings.fspiop.strangers_per_address_max;
         same(
             &limits(&settings, settings.fspiop.connections_max),
-            &Limits { strangers_per_address_max, ..Limits::default() },
+            &Limits { anonymous_per_address_max, ..Limits::default() },
         );
     }
 }

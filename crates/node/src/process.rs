@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use upesi_engine::{ClockState, EngineMetrics, EngineStatus, Serving};
+use upesi_engine::{Availability, ClockState, EngineMetrics, EngineStatus};
 use upesi_offline::reserve;
 use upesi_process::exposition::{gauge, head};
 use upesi_process::version::commit;
@@ -116,9 +116,9 @@ fn write_build(text: &mut String) {
 
 fn write_state(text: &mut String, status: &EngineStatus) {
     let (read_only, stopped) = match status.serving {
-        Serving::Yes | Serving::HeldUp | Serving::Following => (0, 0),
-        Serving::ReadOnly => (1, 0),
-        Serving::Stopped(_) => (0, 1),
+        Availability::Yes | Availability::HeldUp | Availability::Following => (0, 0),
+        Availability::ReadOnly => (1, 0),
+        Availability::Stopped(_) => (0, 1),
     };
     gauge(text, "upesi_read_only", "1 while the disk is full and only reads are served", read_only);
     gauge(text, "upesi_stopped", "1 once the hub no longer accepts commands", stopped);

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use upesi_engine::{DfspSummary, Outcome, Participants};
+use upesi_engine::{DfspSummary, Participants, ResponseOutcome};
 use upesi_ledger::ParticipantId;
 use upesi_process::exposition::{escape, head};
 
@@ -42,7 +42,7 @@ pub(super) fn write(text: &mut String, summaries: &[DfspSummary], participants: 
     for of_dfsp in summaries {
         let fsp = name_of(of_dfsp.asked);
         for kind in &of_dfsp.kinds {
-            for (outcome, count) in Outcome::NAMES.iter().zip(kind.since_start) {
+            for (outcome, count) in ResponseOutcome::NAMES.iter().zip(kind.since_start) {
                 let labels =
                     format!("fsp=\"{fsp}\",request=\"{}\",outcome=\"{outcome}\"", kind.kind.as_str());
                 let _ = writeln!(text, "{name}_total{{{labels}}} {count}");

@@ -24,12 +24,12 @@ use upesi_settings::{Choice as _, Settings, missing_for_production};
 use super::cluster::config::number_of;
 use super::edge::Edge;
 use super::error::HubError;
-use super::following::Following;
+use super::following::FollowerParts;
 use super::hub::{Hub, shut_down};
-use super::leading::Leading;
+use super::leading::LeaderParts;
 use super::node::Node;
 use super::ports::{BoundPorts, Servers};
-use super::standby::{Elected, stand_by};
+use super::standby::{ElectedLeader, stand_by};
 use crate::logging::LogControl;
 
 /// Runs a hub until it is stopped or its disk fails. A node of a cluster follows the log until it becomes leader,
@@ -86,7 +86,7 @@ fn serve_node(
             let Some(leading) = start_until(&mut stop, &edge, &node, elected).await? else {
                 return Ok(Exit::Success);
             };
-            if let End::Exit(exit) = run(&edge, &leading, &mut stop).await {
+            if let ServeEnd::Exit(exit) = run(&edge, &leading, &mut stop).await {
                 shut_down(edge, Some(leading), patience(settings)).await;
                 tracing::info!("stopped");
                 return Ok(exit);
@@ -155,21 +155,21 @@ async fn start_until(
     stop: &mut Stop,
     edge: &Arc<Edge>,
     node: &Node,
-    elected: Elected,
-) -> Result<Option<Leading>, HubError> {
+    elected: ElectedLeader,
+) -> Result<Option<LeaderParts>, HubError> {
     let own = Arc::clone(edge);
-    let start = move || Leading::start(&own, Some(elected));
+    let start = move || LeaderParts::start(&own, Some(elected));
     let leading = match finish_unless(stop, &node.stops, start).await? {
-        Ended::Finished(started) => return started.map(Some),
-        Ended::Stopped(Some(Ok(leading))) => {
+        BrokerOutcome::Finished(started) => return started.map(Some),
+        BrokerOutcome::Stopped(Some(Ok(leading))) => {
             hand_over(edge, &leading, node).await;
             Some(leading)
         }
-        Ended::Stopped(Some(Err(error))) => {
+        BrokerOutcome::Stopped(Some(Err(error))) => {
             tracing::warn!(%error, "the node stopped before it served");
             None
         }
-        Ended::Stopped(None) => {
+        BrokerOutcome::Stopped(None) => {
             tracing::warn!("the node stopped before it served: the start was waiting for brokers");
             return Ok(None);
         }
@@ -179,7 +179,7 @@ async fn start_until(
 }
 
 /// The end of work that waits for brokers.
-enum Ended<T> {
+enum BrokerOutcome<T> {
     /// The work finished before a stop signal.
     Finished(T),
     /// A stop signal came first. `None`: the work did not end even after it was stopped from waiting for brokers.
@@ -192,10 +192,10 @@ async fn finish_unless<T: Send + 'static>(
     stop: &mut Stop,
     stops: &AtomicBool,
     work: impl FnOnce() -> T + Send + 'static,
-) -> Result<Ended<T>, HubError> {
+) -> Result<BrokerOutcome<T>, HubError> {
     let mut working = beside("upesi-start", work)?;
     let name = tokio::select! {
-        finished = &mut working => return Ok(Ended::Finished(result_of(finished))),
+        finished = &mut working => return Ok(BrokerOutcome::Finished(result_of(finished))),
         name = stop => name,
     };
     tracing::info!(signal = name, "shutting down");
@@ -204,7 +204,7 @@ async fn finish_unless<T: Send + 'static>(
         stops.store(true, Ordering::Release);
         finished = within(BROKERS_PATIENCE, &mut working).await;
     }
-    Ok(Ended::Stopped(finished))
+    Ok(BrokerOutcome::Stopped(finished))
 }
 
 /// Follows the log until this node becomes leader; `None` if a stop signal comes first. Serves the ports that are bound
@@ -214,9 +214,9 @@ async fn stand_by_until(
     edge: &Arc<Edge>,
     node: &Node,
     ports: &mut Option<BoundPorts>,
-) -> Result<Option<Elected>, HubError> {
+) -> Result<Option<ElectedLeader>, HubError> {
     let patience = patience(&edge.settings);
-    let following = Following::start(edge, node)?;
+    let following = FollowerParts::start(edge, node)?;
     if let Some(ports) = ports.take() {
         edge.serve(ports);
     }
@@ -252,7 +252,7 @@ async fn stand_by_until(
 }
 
 /// From this log line on, the process handles signals.
-fn tell_that_it_serves(edge: &Edge, leading: &Leading) {
+fn tell_that_it_serves(edge: &Edge, leading: &LeaderParts) {
     let Edge { settings, ports, .. } = edge;
     let Servers { fspiop: Some(fspiop), admin: Some(admin), .. } = ports.get() else {
         unreachable!("a hub that processes requests has both ports")
@@ -299,14 +299,14 @@ fn tell_what_is_missing(settings: &Settings) {
 }
 
 /// The reason why a hub no longer processes requests.
-enum End {
+enum ServeEnd {
     /// The process exits.
     Exit(Exit),
     /// Another node of the cluster is, or will be, the leader.
     Follows,
 }
 
-impl End {
+impl ServeEnd {
     /// The exit of a standalone hub, which never follows.
     const fn exit(self) -> Exit {
         match self {
@@ -317,7 +317,7 @@ impl End {
 }
 
 /// Processes requests until the process ends, or another node of the cluster becomes leader.
-async fn run(edge: &Edge, leading: &Leading, stop: &mut Stop) -> End {
+async fn run(edge: &Edge, leading: &LeaderParts, stop: &mut Stop) -> ServeEnd {
     let hang_up = at_hang_up(|| edge.reload_keys());
     tell_that_it_serves(edge, leading);
     let reason = tokio::select! {
@@ -326,7 +326,7 @@ async fn run(edge: &Edge, leading: &Leading, stop: &mut Stop) -> End {
             if let Some(node) = &edge.node {
                 hand_over(edge, leading, node).await;
             }
-            return End::Exit(Exit::Success);
+            return ServeEnd::Exit(Exit::Success);
         }
         never = hang_up => match never {},
         reason = leading.handle.stopped() => reason,
@@ -336,23 +336,23 @@ async fn run(edge: &Edge, leading: &Leading, stop: &mut Stop) -> End {
             node.metrics.superseded();
             tracing::warn!(by, "this node no longer serves: another node is the leader");
             begin_to_follow(edge, leading, node, 0);
-            End::Follows
+            ServeEnd::Follows
         }
         (Some(node), StopReason::HandedOver) => {
             node.metrics.handed_over(edge.clock.now());
             begin_to_follow(edge, leading, node, leading.handle.status().durable_seq);
             tracing::info!("leadership handed over: this node no longer serves");
-            End::Follows
+            ServeEnd::Follows
         }
         _ => {
             report(&reason, "the hub stops; acknowledged requests are on disk");
-            End::Exit(exit_of_stop(&reason))
+            ServeEnd::Exit(exit_of_stop(&reason))
         }
     }
 }
 
 /// From now on, requests are forwarded, although this node has not read yet which node is the leader.
-fn begin_to_follow(edge: &Edge, leading: &Leading, node: &Node, led_to: u64) {
+fn begin_to_follow(edge: &Edge, leading: &LeaderParts, node: &Node, led_to: u64) {
     node.seeks(leading.handle.successor(), led_to);
     edge.follow();
 }
@@ -361,7 +361,7 @@ fn begin_to_follow(edge: &Edge, leading: &Leading, node: &Node, led_to: u64) {
 const LEAVE_TAKES_MAX: Duration = Duration::from_secs(2);
 
 /// Stops the parts of a leader, so that the node can follow.
-async fn leave_leadership(edge: &Edge, leading: Leading) {
+async fn leave_leadership(edge: &Edge, leading: LeaderParts) {
     let deadline = Instant::now() + patience(&edge.settings).min(LEAVE_TAKES_MAX);
     if edge.has_leaders_ports() {
         edge.close_leaders(deadline).await;
@@ -381,7 +381,7 @@ async fn leave_leadership(edge: &Edge, leading: Leading) {
 }
 
 /// Hands over before the process exits. If the handover times out, another node takes over after the election timeout.
-async fn hand_over(edge: &Edge, leading: &Leading, node: &Node) {
+async fn hand_over(edge: &Edge, leading: &LeaderParts, node: &Node) {
     node.metrics.handed_over(edge.clock.now());
     let patience = patience(&edge.settings).min(BROKERS_PATIENCE);
     match timeout(patience, leading.handle.hand_over(None)).await {
@@ -486,7 +486,7 @@ mod tests {
         let loaded = load(&Sources { flags: flags.into(), ..Sources::default() }).unwrap();
         let opened = Edge::open(&loaded.settings, LogControl::detached(), Arc::new(SystemClock), None);
         let (edge, ports) = opened.unwrap();
-        let mut leading = Leading::start(&edge, None).unwrap();
+        let mut leading = LeaderParts::start(&edge, None).unwrap();
         edge.serve(ports);
         let Servers { fspiop, admin, .. } = edge.ports.get();
         let connect = |server: Option<Arc<Server>>| TcpStream::connect(server.unwrap().local_addr()).unwrap();
@@ -498,7 +498,7 @@ mod tests {
             edge.follow();
             runtime.block_on(leave_leadership(&edge, leading));
             assert_eq!(statuses(), [502, 503]);
-            leading = Leading::start(&edge, None).unwrap();
+            leading = LeaderParts::start(&edge, None).unwrap();
         }
         assert_eq!(statuses(), [200, 200]);
         runtime.block_on(shut_down(edge, Some(leading), Duration::from_secs(5)));
@@ -514,7 +514,7 @@ mod tests {
         // The channel closes only after the process no longer waits for the work.
         let work = move || ended.recv().is_ok();
         let ended = runtime.block_on(finish_unless(&mut stop, &stops, work)).unwrap();
-        assert!(matches!(ended, Ended::Stopped(None)));
+        assert!(matches!(ended, BrokerOutcome::Stopped(None)));
         assert!(stops.load(Ordering::Acquire));
         drop(end);
     }
@@ -531,7 +531,7 @@ mod tests {
         });
         let work = move || begun.recv().is_err();
         let ended = runtime.block_on(finish_unless(&mut stop, &stops, work)).unwrap();
-        assert!(matches!(ended, Ended::Stopped(Some(true))));
+        assert!(matches!(ended, BrokerOutcome::Stopped(Some(true))));
         assert!(!stops.load(Ordering::Acquire));
     }
 

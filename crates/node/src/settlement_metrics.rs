@@ -18,11 +18,11 @@ pub(super) struct SettlementSample {
     waiting_seconds: u64,
     unchanged_seconds: u64,
     /// Objects that the ledger retains permanently, with their limits.
-    kept: [Kept; 3],
+    kept: [LimitedCount; 3],
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Kept {
+struct LimitedCount {
     what: &'static str,
     count: usize,
     max: usize,
@@ -33,7 +33,7 @@ impl SettlementSample {
         let age = |since: Timestamp| u64::try_from((now.as_ms() - since.as_ms()) / 1_000).unwrap_or(0);
         let limits = &ledger.config().limits;
         let accounts = ledger.settlements().iter().map(|settlement| settlement.accounts.len()).sum();
-        let kept = |what, count, max| Kept { what, count, max };
+        let kept = |what, count, max| LimitedCount { what, count, max };
         let mut sample = Self {
             kept: [
                 kept("windows", ledger.windows().len(), limits.windows),
@@ -82,7 +82,7 @@ impl SettlementSample {
         }
         let kept = "Settlement windows, settlements and settlement accounts in the ledger";
         head(text, "upesi_settlement_kept", "gauge", kept);
-        for Kept { what, count, .. } in self.kept {
+        for LimitedCount { what, count, .. } in self.kept {
             let _ = writeln!(text, "upesi_settlement_kept{{what=\"{what}\"}} {count}");
         }
         head(
@@ -91,7 +91,7 @@ impl SettlementSample {
             "gauge",
             "Limits on settlement windows, settlements and settlement accounts in the ledger",
         );
-        for Kept { what, max, .. } in self.kept {
+        for LimitedCount { what, max, .. } in self.kept {
             let _ = writeln!(text, "upesi_settlement_kept_max{{what=\"{what}\"}} {max}");
         }
         for (name, help, value) in [

@@ -18,7 +18,7 @@ use upesi_fspiop::{Operation, Resource, SyncError};
 use upesi_gateway::{Authenticator, Parts};
 use upesi_http::Method;
 use upesi_jws::{
-    Fault, Freshness, KeyFileError, KeyRing, KeyView, Recorded, Records, Request, SIGNATURE,
+    Freshness, KeyFileError, KeyRing, KeyView, RecordedKey, Records, Request, SIGNATURE, SignatureFault,
     is_signature_object, verify,
 };
 use upesi_keys::Keys;
@@ -129,7 +129,7 @@ impl Signatures {
 
     /// Verifies requests, if any participant's signatures are verified.
     pub(super) fn authenticator(&self) -> Option<impl Authenticator + use<>> {
-        self.verifier.clone().map(Judge)
+        self.verifier.clone().map(GatewayVerifier)
     }
 
     /// Triggers a reload of the keys.
@@ -307,7 +307,7 @@ impl Verifier {
         }
     }
 
-    fn fault(&self, source: &str, mode: SignatureMode, fault: &Fault) -> Result<(), SyncError> {
+    fn fault(&self, source: &str, mode: SignatureMode, fault: &SignatureFault) -> Result<(), SyncError> {
         let known = FspId::parse(source).and_then(|name| {
             let participants = self.participants.get();
             participants.named(&name).map(|participant| participant.name.to_string())
@@ -379,7 +379,7 @@ fn records(participants: &Participants) -> Records<'_> {
     for (id, known) in participants.signature_keys().iter() {
         let Some(participant) = participants.get(id) else { continue };
         let name = participant.name.as_str();
-        records.keys.extend(known.keys.iter().map(|key| Recorded {
+        records.keys.extend(known.keys.iter().map(|key| RecordedKey {
             participant: name,
             public_key: &key.public_key.0,
             sha256: key.public_key.sha256(),
@@ -403,9 +403,9 @@ fn freshness(operation: Operation) -> Freshness {
 }
 
 /// The verifier behind the gateway's trait.
-struct Judge(Arc<Verifier>);
+struct GatewayVerifier(Arc<Verifier>);
 
-impl Authenticator for Judge {
+impl Authenticator for GatewayVerifier {
     fn authenticate(
         &self,
         operation: Operation,

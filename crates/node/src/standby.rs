@@ -5,23 +5,24 @@ use std::sync::atomic::Ordering;
 
 use upesi_cluster::{Incarnation, NodeId, Position};
 use upesi_engine::{AnsweringStandby, StandbyEngine, StartError};
-use upesi_gateway::nodes::Lead;
+use upesi_gateway::nodes::KnownLeader;
 use upesi_journal::{DataDirectory, EmbeddedLog, Log};
 use upesi_kafka::{KafkaPartition, check_topic};
 use upesi_replication::{
-    NodeSettings, Progress, ReplicatedLog, ReplicationError, Stood, SystemClock, stand_by as follow,
+    NodeSettings, ReplicatedLog, ReplicationError, StandbyOutcome, StandbyProgress, SystemClock,
+    stand_by as follow,
 };
 use upesi_settings::Settings;
 use upesi_tables::store::{Store, StoreEnd, StoreFollower};
 
 use super::cluster::config::{log_of, node_of, replicas_of};
 use super::cluster::error::ClusterError;
-use super::follower_state::Read;
+use super::follower_state::FollowedState;
 use super::options::{self, STORE};
 use super::retention::Retention;
 
 /// The parts that a new leader continues to use.
-pub(super) struct Elected {
+pub(super) struct ElectedLeader {
     /// The journal.
     pub(super) log: Arc<dyn Log>,
     /// State and archive up to the election.
@@ -33,7 +34,10 @@ pub(super) struct Elected {
 }
 
 /// Follows the log until this node becomes leader; `None` if it stops before.
-pub(super) fn stand_by(settings: &Settings, read: &Read) -> Result<Option<Elected>, ClusterError> {
+pub(super) fn stand_by(
+    settings: &Settings,
+    read: &FollowedState,
+) -> Result<Option<ElectedLeader>, ClusterError> {
     let (metrics, stops) = (Arc::clone(&read.node.metrics), Arc::clone(&read.node.stops));
     let kafka = log_of(settings)?.counting(Arc::clone(&metrics.broker_errors));
     let (is_promoted, is_unfit) = (Arc::clone(&read.is_promoted), Arc::clone(&read.is_unfit));
@@ -61,26 +65,26 @@ pub(super) fn stand_by(settings: &Settings, read: &Read) -> Result<Option<Electe
     };
     let mut follower = Follower { read, apply, leader: None, failed: None };
     let clock: Arc<dyn upesi_replication::Clock> = Arc::new(SystemClock::default());
-    let stood = follow(partition, copies, &node, &clock, &stops, &mut |progress: &Progress| {
+    let stood = follow(partition, copies, &node, &clock, &stops, &mut |progress: &StandbyProgress| {
         follower.report(progress)
     })?;
     if let Some(error) = follower.failed {
         return Err(error);
     }
     Ok(match stood {
-        Stood::Elected(log) => {
+        StandbyOutcome::Elected(log) => {
             let (store, store_record) = led(store, &log)?;
             metrics.elected(log.was_called(), store_record);
             tracing::info!("this node is now the leader");
-            Some(Elected { log: Arc::new(log), standby: standby.end(), store, retention })
+            Some(ElectedLeader { log: Arc::new(log), standby: standby.end(), store, retention })
         }
-        Stood::Stopped => None,
+        StandbyOutcome::Stopped => None,
     })
 }
 
 /// Applies what the node has read to its state, and reports it.
 struct Follower<'a, A> {
-    read: &'a Read,
+    read: &'a FollowedState,
     /// Brings state, archive, snapshots and store up to a position.
     apply: A,
     /// The leader that was reported last.
@@ -89,14 +93,14 @@ struct Follower<'a, A> {
 }
 
 impl<A: FnMut(&Position) -> Result<(), ClusterError>> Follower<'_, A> {
-    fn report(&mut self, progress: &Progress) {
+    fn report(&mut self, progress: &StandbyProgress) {
         let position = &progress.position;
         if self.leader.replace(position.leader) != Some(position.leader) {
             tell_leader(progress);
         }
         tell_clock_ahead(progress);
         let node = position.leader.map(|(node, _)| node.0);
-        let lead = Lead { epoch: position.epoch, node, is_sought: false };
+        let lead = KnownLeader { epoch: position.epoch, node, is_sought: false };
         self.read.node.has_read(lead, progress.leader.as_deref());
         if self.failed.is_some() {
             return;
@@ -129,7 +133,7 @@ fn led(store: StoreFollower, log: &ReplicatedLog) -> Result<(Store, u64), Cluste
     Ok((store.lead(end)?, last_seq))
 }
 
-fn tell_clock_ahead(progress: &Progress) {
+fn tell_clock_ahead(progress: &StandbyProgress) {
     if !progress.ahead.is_zero() {
         let ahead_ms = progress.ahead.as_millis();
         tracing::error!(
@@ -139,7 +143,7 @@ fn tell_clock_ahead(progress: &Progress) {
     }
 }
 
-fn tell_leader(progress: &Progress) {
+fn tell_leader(progress: &StandbyProgress) {
     let position = &progress.position;
     let (epoch, seq) = (position.epoch, position.seq);
     match position.leader {
@@ -168,7 +172,7 @@ mod tests {
         let of_leader = known.get();
         node.seeks(None, 70);
         let clock = HubClock::new(Arc::new(upesi_engine::SystemClock));
-        let read = Read::new(node, known.clone(), Arc::new(clock));
+        let read = FollowedState::new(node, known.clone(), Arc::new(clock));
         let apply = |_: &Position| {
             read.participants.set(Arc::default());
             Ok(())
@@ -177,7 +181,13 @@ mod tests {
         for (seq, shows) in [(1, false), (69, false), (70, true)] {
             let position = Position { epoch: 7, seq, ..Position::START };
             let (entry_at_ns, ahead) = (1, Duration::ZERO);
-            follower.report(&Progress { position, leader: None, entry_at_ns, is_alarming: false, ahead });
+            follower.report(&StandbyProgress {
+                position,
+                leader: None,
+                entry_at_ns,
+                is_alarming: false,
+                ahead,
+            });
             assert_eq!(!Arc::ptr_eq(&known.get(), &of_leader), shows, "after record {seq}");
             assert_eq!(read.node.metrics.behind_ms(Timestamp::EPOCH).is_some(), shows, "after record {seq}");
         }
@@ -186,7 +196,7 @@ mod tests {
     #[test]
     fn follower_with_a_failed_state_is_unfit_and_stops_applying() {
         let clock = HubClock::new(Arc::new(upesi_engine::SystemClock));
-        let read = Read::new(Node::new(1), SharedParticipants::default(), Arc::new(clock));
+        let read = FollowedState::new(Node::new(1), SharedParticipants::default(), Arc::new(clock));
         let mut applied = Vec::new();
         let apply = |position: &Position| {
             applied.push(position.seq);
@@ -198,7 +208,7 @@ mod tests {
         let mut follower = Follower { read: &read, apply, leader: None, failed: None };
         for (seq, is_unfit) in [(1, false), (2, true), (3, true)] {
             let position = Position { epoch: 7, seq, ..Position::START };
-            follower.report(&Progress {
+            follower.report(&StandbyProgress {
                 position,
                 leader: None,
                 entry_at_ns: 0,

@@ -9,13 +9,14 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::{Instant, interval};
 use upesi_engine::{Participants, SharedParticipants};
-use upesi_http::{ClientTls, HandshakeCounts, Outcome, Secured, ServerTls, Workers};
-use upesi_keys::{Keys, Place};
+use upesi_http::{ClientTls, HandshakeCounts, HandshakeOutcome, ServerTls, ServerTlsOptions, Workers};
+use upesi_keys::{Keys, PrivateKeyLocation};
 use upesi_ledger::Block;
 use upesi_process::exposition::{counter, gauge, head};
 use upesi_settings::{Settings, StaleCrls, Tls as TlsSettings, TlsMode};
 use upesi_tls::{
-    BlockedDigest, ClientFiles, Facts, Identity, Protocols, ServerFiles, Stock, TlsError, Trust, present_s,
+    BlockedDigest, CertificateFacts, ClientFiles, ExpiringItem, Identity, Protocols, ServerFiles, TlsError,
+    Trust, present_s,
 };
 
 use super::cluster::config::{broker_files, number_of};
@@ -34,10 +35,10 @@ const BROKERS: &str = "broker_tls";
 
 /// TLS of the hub's ports and of its connections to DFSPs.
 pub(super) struct Tls {
-    fspiop: Option<Secured>,
-    admin: Option<Secured>,
-    metrics: Option<Secured>,
-    nodes: Option<Secured>,
+    fspiop: Option<ServerTlsOptions>,
+    admin: Option<ServerTlsOptions>,
+    metrics: Option<ServerTlsOptions>,
+    nodes: Option<ServerTlsOptions>,
     outbound: Option<ClientTls>,
     /// TLS to other nodes of a cluster.
     to_nodes: Option<ClientTls>,
@@ -80,7 +81,7 @@ impl Tls {
             ports => Some(Workers::start(ports, "upesi-handshake")?),
         };
         let secured = |tls: Option<ServerTls>| {
-            Some(Secured {
+            Some(ServerTlsOptions {
                 tls: tls?,
                 worker: handshakes.as_ref()?.round_robin().clone(),
                 handshake_timeout: settings.tls.handshake_deadline_ms,
@@ -108,19 +109,19 @@ impl Tls {
         })
     }
 
-    pub(super) fn fspiop(&self) -> Option<Secured> {
+    pub(super) fn fspiop(&self) -> Option<ServerTlsOptions> {
         self.fspiop.clone()
     }
 
-    pub(super) fn admin(&self) -> Option<Secured> {
+    pub(super) fn admin(&self) -> Option<ServerTlsOptions> {
         self.admin.clone()
     }
 
-    pub(super) fn metrics(&self) -> Option<Secured> {
+    pub(super) fn metrics(&self) -> Option<ServerTlsOptions> {
         self.metrics.clone()
     }
 
-    pub(super) fn nodes(&self) -> Option<Secured> {
+    pub(super) fn nodes(&self) -> Option<ServerTlsOptions> {
         self.nodes.clone()
     }
 
@@ -129,7 +130,7 @@ impl Tls {
     }
 
     /// For each port: its section of the settings, its name, and its current TLS state.
-    fn ports(&self) -> [(&'static str, &'static str, Option<&Secured>); 4] {
+    fn ports(&self) -> [(&'static str, &'static str, Option<&ServerTlsOptions>); 4] {
         [
             (FSPIOP, "fspiop", self.fspiop.as_ref()),
             (ADMIN, "admin", self.admin.as_ref()),
@@ -143,7 +144,7 @@ impl Tls {
     }
 
     /// Whether the admin port requires client certificates.
-    pub(super) fn asks_operators(&self) -> bool {
+    pub(super) fn requires_operator_certificates(&self) -> bool {
         self.admin.as_ref().is_some_and(|secured| secured.tls.is_mutual())
     }
 
@@ -202,12 +203,12 @@ impl Tls {
     /// Reloads all files. Returns whether anything changed. Files that cannot be used leave the current ones in use.
     fn reload(&self) -> bool {
         let servers = self.ports().map(|(section, _, secured)| {
-            let accepts = |found: &[Facts]| expect_apart(found, &self.kept_apart_from(section));
+            let accepts = |found: &[CertificateFacts]| expect_apart(found, &self.kept_apart_from(section));
             (section, secured.map(|secured| secured.tls.reload_if(accepts)))
         });
         let clients = [(OUTBOUND, &self.outbound), (NODES, &self.to_nodes), (BROKERS, &self.to_brokers)];
         let clients = clients.map(|(section, tls)| {
-            let accepts = |found: &[Facts]| expect_apart(found, &self.kept_apart_from(section));
+            let accepts = |found: &[CertificateFacts]| expect_apart(found, &self.kept_apart_from(section));
             (section, tls.as_ref().map(|tls| tls.reload_if(accepts)))
         });
         let outcomes = servers.into_iter().chain(clients);
@@ -232,7 +233,7 @@ impl Tls {
     }
 
     /// The authorities that a section must not contain.
-    fn kept_apart_from(&self, section: &str) -> Vec<Facts> {
+    fn kept_apart_from(&self, section: &str) -> Vec<CertificateFacts> {
         match section {
             FSPIOP | ADMIN => authorities([&self.nodes]),
             NODES => authorities([&self.fspiop, &self.admin]),
@@ -263,7 +264,7 @@ impl Tls {
         let outbound = ("outbound", self.outbound.as_ref().map(ClientTls::stock));
         let brokers = ("brokers", self.to_brokers.as_ref().map(ClientTls::stock));
         let places = ports.into_iter().chain([outbound, brokers]);
-        let places: Vec<(&str, Vec<Stock>)> =
+        let places: Vec<(&str, Vec<ExpiringItem>)> =
             places.filter_map(|(place, stock)| Some((place, stock?))).collect();
         if places.is_empty() {
             return;
@@ -309,7 +310,7 @@ impl Tls {
         head(text, name, "counter", "TLS handshakes, by outcome");
         for (_, port, secured) in self.ports() {
             let Some(secured) = secured else { continue };
-            for outcome in Outcome::ALL {
+            for outcome in HandshakeOutcome::ALL {
                 let (count, outcome) = (secured.counts.of(outcome), outcome.name());
                 let _ = writeln!(text, "{name}_total{{port=\"{port}\",outcome=\"{outcome}\"}} {count}");
             }
@@ -353,8 +354,9 @@ fn to_nodes(settings: &Settings, keys: &Keys) -> Result<ClientTls, HubError> {
 
 /// Rejects authorities of DFSPs and operators as authorities of nodes, because their clients could act for every DFSP.
 /// Compares keys, because an authority that was re-issued has another certificate.
-fn expect_apart(one: &[Facts], others: &[Facts]) -> Result<(), TlsError> {
-    let is_in_others = |own: &&Facts| others.iter().any(|other| other.spki_sha256 == own.spki_sha256);
+fn expect_apart(one: &[CertificateFacts], others: &[CertificateFacts]) -> Result<(), TlsError> {
+    let is_in_others =
+        |own: &&CertificateFacts| others.iter().any(|other| other.spki_sha256 == own.spki_sha256);
     match one.iter().find(is_in_others) {
         None => Ok(()),
         Some(shared) => Err(TlsError::Unusable(format!(
@@ -366,7 +368,7 @@ fn expect_apart(one: &[Facts], others: &[Facts]) -> Result<(), TlsError> {
 }
 
 /// The authorities of the clients of the ports.
-fn authorities<'a>(ports: impl IntoIterator<Item = &'a Option<Secured>>) -> Vec<Facts> {
+fn authorities<'a>(ports: impl IntoIterator<Item = &'a Option<ServerTlsOptions>>) -> Vec<CertificateFacts> {
     ports.into_iter().flatten().flat_map(|secured| secured.tls.authorities()).collect()
 }
 
@@ -423,10 +425,10 @@ fn trust_in(settings: &Settings, anchors_file: PathBuf, crl_file: Option<PathBuf
 }
 
 /// The location of a key, as TLS reads it.
-fn key_file(key: &Place) -> PathBuf {
+fn key_file(key: &PrivateKeyLocation) -> PathBuf {
     match key {
-        Place::File(path) => path.clone(),
-        Place::Token(name) => name.to_string().into(),
+        PrivateKeyLocation::File(path) => path.clone(),
+        PrivateKeyLocation::Token(name) => name.to_string().into(),
     }
 }
 

@@ -14,7 +14,7 @@ const BLOCK_BYTES: u64 = 512;
 
 /// Result of [`keep`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kept {
+pub enum ReserveOutcome {
     /// The reserve has the configured size.
     Whole,
     /// The volume does not have enough space. An existing reserve is not changed.
@@ -36,16 +36,16 @@ pub fn bytes(data: &Path) -> u64 {
 ///
 /// # Errors
 /// If the file system fails or does not allocate space for the file.
-pub fn keep(data: &Path, wanted_bytes: u64, spare_bytes: u64) -> io::Result<Kept> {
+pub fn keep(data: &Path, wanted_bytes: u64, spare_bytes: u64) -> io::Result<ReserveOutcome> {
     let present_bytes = bytes(data);
     remove(&data.join(UNFINISHED))?;
     if present_bytes == wanted_bytes {
-        return Ok(Kept::Whole);
+        return Ok(ReserveOutcome::Whole);
     }
     let free_bytes = room(data)?.saturating_add(present_bytes);
     let needed_bytes = wanted_bytes.saturating_mul(2).saturating_add(spare_bytes);
     if wanted_bytes > 0 && free_bytes < needed_bytes {
-        return Ok(Kept::NoRoom { free_bytes, needed_bytes });
+        return Ok(ReserveOutcome::NoRoom { free_bytes, needed_bytes });
     }
     release(data)?;
     if wanted_bytes > 0 {
@@ -55,7 +55,7 @@ pub fn keep(data: &Path, wanted_bytes: u64, spare_bytes: u64) -> io::Result<Kept
         }
         taken?;
     }
-    Ok(Kept::Whole)
+    Ok(ReserveOutcome::Whole)
 }
 
 /// Releases the space of the reserve; returns its size in bytes. The caller holds the directory's lock.
@@ -113,13 +113,13 @@ mod tests {
         let data = tempfile::tempdir().unwrap();
         let data = data.path();
         assert_eq!((bytes(data), release(data).unwrap()), (0, 0), "there is none yet");
-        assert_eq!(keep(data, BYTES, 0).unwrap(), Kept::Whole);
+        assert_eq!(keep(data, BYTES, 0).unwrap(), ReserveOutcome::Whole);
         assert_eq!(bytes(data), BYTES);
         assert!(taken(data) >= BYTES, "its blocks are taken: {}", taken(data));
         let file = fs::metadata(data.join(FILE)).unwrap().ino();
         assert_eq!(
             keep(data, BYTES, u64::MAX).unwrap(),
-            Kept::Whole,
+            ReserveOutcome::Whole,
             "an existing reserve needs no further space"
         );
         assert_eq!(fs::metadata(data.join(FILE)).unwrap().ino(), file, "and is not changed");
@@ -132,12 +132,14 @@ mod tests {
         let data = tempfile::tempdir().unwrap();
         let data = data.path();
         for wanted in [BYTES, 2 * BYTES, BYTES, 0] {
-            assert_eq!(keep(data, wanted, 0).unwrap(), Kept::Whole);
+            assert_eq!(keep(data, wanted, 0).unwrap(), ReserveOutcome::Whole);
             assert_eq!((bytes(data), taken(data) >= wanted), (wanted, true));
         }
         assert!(!data.join(FILE).exists(), "0 is none");
         keep(data, BYTES, 0).unwrap();
-        let Kept::NoRoom { free_bytes, needed_bytes } = keep(data, 2 * BYTES, u64::MAX / 2).unwrap() else {
+        let ReserveOutcome::NoRoom { free_bytes, needed_bytes } =
+            keep(data, 2 * BYTES, u64::MAX / 2).unwrap()
+        else {
             panic!("the volume cannot have this space")
         };
         assert_eq!(needed_bytes, u64::MAX / 2 + 4 * BYTES);
@@ -155,7 +157,7 @@ mod tests {
         release(data).unwrap();
         let too_large = room(data).unwrap() + (1 << 30);
         assert!(take(data, too_large).is_err());
-        assert!(keep(data, u64::MAX / 4, 0).is_ok_and(|kept| kept != Kept::Whole));
+        assert!(keep(data, u64::MAX / 4, 0).is_ok_and(|kept| kept != ReserveOutcome::Whole));
         assert_eq!(fs::read_dir(data).unwrap().count(), 0, "what a failure left was removed");
     }
 }

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use upesi_admin::{AuditEntryView, AuditPublicKey, Checkpoint};
-use upesi_engine::{Followed, follow_from_oldest};
+use upesi_engine::{DecodedRecord, follow_from_oldest};
 use upesi_journal::{Disk, EmbeddedLog, SnapshotStore};
 use upesi_ledger::{AuditEntry, Event, Ledger, LedgerConfig, Trail, effects_of};
 use upesi_process::exit::{Exit, Failure};
@@ -19,7 +19,7 @@ use upesi_types::text::escape;
 pub use self::export::{ExportOptions, verify_export};
 use crate::directory::{follow_failure, journal_failure, open};
 
-pub use upesi_admin::{EntryFilter, Outcome};
+pub use upesi_admin::{AttemptOutcome, EntryFilter};
 
 /// Maximum number of breaks that are described; further ones are counted.
 const BREAKS_TOLD_MAX: usize = 20;
@@ -160,7 +160,7 @@ impl Verifier {
     }
 
     /// Verifies the entry of a record, if it has one, and returns it.
-    fn take(&mut self, found: &Followed<'_>) -> Option<&AuditEntry> {
+    fn take(&mut self, found: &DecodedRecord<'_>) -> Option<&AuditEntry> {
         if self.from.is_none() {
             self.from = Some(found.seq);
             if found.seq == 1 {

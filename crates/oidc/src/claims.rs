@@ -5,7 +5,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Map, Value};
 use upesi_types::Timestamp;
 
-use crate::{Fault, ProviderConfig};
+use crate::{ProviderConfig, TokenFault};
 
 /// Maximum difference between the clocks of the provider and the hub, in seconds.
 pub const LEEWAY_S: i64 = 60;
@@ -19,8 +19,8 @@ const TEXTS_MAX: usize = 500;
 pub struct Claims(Map<String, Value>);
 
 impl Claims {
-    pub(crate) fn read(json: &[u8]) -> Result<Self, Fault> {
-        serde_json::from_slice(json).map(Self).map_err(|_| Fault::Malformed)
+    pub(crate) fn read(json: &[u8]) -> Result<Self, TokenFault> {
+        serde_json::from_slice(json).map(Self).map_err(|_| TokenFault::Malformed)
     }
 
     pub(crate) fn issuer(&self) -> Option<&str> {
@@ -61,12 +61,12 @@ impl Claims {
     ///
     /// # Errors
     /// The token is bound to something that cannot be verified here.
-    pub fn certificate(&self) -> Result<Option<[u8; 32]>, Fault> {
+    pub fn certificate(&self) -> Result<Option<[u8; 32]>, TokenFault> {
         let Some(confirmation) = self.0.get("cnf") else { return Ok(None) };
         let member = confirmation.as_object().filter(|members| members.len() == 1);
         let digest = member.and_then(|members| members.get("x5t#S256")).and_then(Value::as_str);
         let digest = digest.and_then(|digest| URL_SAFE_NO_PAD.decode(digest).ok()?.try_into().ok());
-        digest.map(Some).ok_or(Fault::Confirmation)
+        digest.map(Some).ok_or(TokenFault::Confirmation)
     }
 
     /// End of its validity in seconds since 1970, including the leeway.
@@ -75,45 +75,46 @@ impl Claims {
     }
 
     /// Checks that the claims are of this provider, for this hub, and valid at a time.
-    pub(crate) fn check(&self, config: &ProviderConfig, now: Timestamp) -> Result<(), Fault> {
+    pub(crate) fn check(&self, config: &ProviderConfig, now: Timestamp) -> Result<(), TokenFault> {
         if self.issuer() != Some(&*config.issuer) {
-            return Err(Fault::Issuer);
+            return Err(TokenFault::Issuer);
         }
         self.check_audience(config)?;
         self.check_time(now.as_ms().div_euclid(1_000))
     }
 
-    fn check_audience(&self, config: &ProviderConfig) -> Result<(), Fault> {
+    fn check_audience(&self, config: &ProviderConfig) -> Result<(), TokenFault> {
         let audiences: Vec<_> = match self.0.get("aud") {
             Some(Value::String(one)) => vec![&**one],
             Some(Value::Array(all)) => all.iter().filter_map(Value::as_str).collect(),
             _ => Vec::new(),
         };
         if !audiences.contains(&&*config.audience) {
-            return Err(Fault::Audience);
+            return Err(TokenFault::Audience);
         }
         let is_listed = |client: &str| config.clients.iter().any(|known| known == client);
         match config.clients.is_empty() || self.client().is_some_and(is_listed) {
             true => Ok(()),
-            false => Err(Fault::Client),
+            false => Err(TokenFault::Client),
         }
     }
 
-    fn check_time(&self, now_s: i64) -> Result<(), Fault> {
-        let whole =
-            |name: &str| self.0.get(name).map(|value| value.as_i64().ok_or(Fault::Malformed)).transpose();
-        whole("exp")?.ok_or(Fault::NoEnd)?;
+    fn check_time(&self, now_s: i64) -> Result<(), TokenFault> {
+        let whole = |name: &str| {
+            self.0.get(name).map(|value| value.as_i64().ok_or(TokenFault::Malformed)).transpose()
+        };
+        whole("exp")?.ok_or(TokenFault::NoEnd)?;
         let until = self.good_until_s();
         if until <= now_s {
-            return Err(Fault::Expired);
+            return Err(TokenFault::Expired);
         }
         if until.saturating_sub(now_s) > LIFE_S_MAX + 2 * LEEWAY_S {
-            return Err(Fault::Long);
+            return Err(TokenFault::Long);
         }
         let starts = [whole("nbf")?, whole("iat")?];
         match starts.into_iter().flatten().all(|start| start <= now_s.saturating_add(LEEWAY_S)) {
             true => Ok(()),
-            false => Err(Fault::Early),
+            false => Err(TokenFault::Early),
         }
     }
 }

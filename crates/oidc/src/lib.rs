@@ -17,7 +17,7 @@ pub use provider::{Provider, UNKNOWN_KEY_INTERVAL, is_secure_issuer};
 
 /// Reason why a token is rejected. Clients do not learn it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Fault {
+pub enum TokenFault {
     /// The text is not a token, or requires an unsupported extension.
     #[error("the token is malformed")]
     Malformed,

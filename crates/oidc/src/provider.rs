@@ -14,7 +14,7 @@ use crate::claims::Claims;
 use crate::config::ProviderConfig;
 use crate::keys::KeySet;
 use crate::token::Token;
-use crate::{Fault, token};
+use crate::{TokenFault, token};
 
 /// Minimum interval between fetches for unknown keys, however many tokens name one.
 pub const UNKNOWN_KEY_INTERVAL: Duration = Duration::from_secs(60);
@@ -83,7 +83,7 @@ impl Provider {
     ///
     /// # Errors
     /// The reason why it is rejected.
-    pub async fn verify(&self, text: &str, now: Timestamp) -> Result<Claims, Fault> {
+    pub async fn verify(&self, text: &str, now: Timestamp) -> Result<Claims, TokenFault> {
         let token = Token::read(text)?;
         let mut keys = self.keys();
         if !keys.has(token.key_id()) && self.looks_again().await {

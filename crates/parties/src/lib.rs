@@ -24,7 +24,7 @@ mod test_support {
     use upesi_tables::store::{Store, StoreOptions};
     use upesi_types::{Currency, FspId};
 
-    use crate::party::{Entry, PartyIdType};
+    use crate::party::{DirectoryEntry, PartyIdType};
 
     /// A store that flushes often, without requirements on free disk space.
     pub(crate) fn open_store(path: &Path) -> Store {
@@ -42,8 +42,8 @@ mod test_support {
     }
 
     /// `-` stands for no sub id and no currency.
-    pub(crate) fn entry(id: &str, sub_id: &str, currency: &str, owner: &str) -> Entry {
-        Entry {
+    pub(crate) fn entry(id: &str, sub_id: &str, currency: &str, owner: &str) -> DirectoryEntry {
+        DirectoryEntry {
             kind: PartyIdType::Msisdn,
             id: id.into(),
             sub_id: (sub_id != "-").then(|| sub_id.into()),

@@ -6,7 +6,7 @@ use upesi_types::{Currency, FspId};
 
 /// An entry: a DFSP serves a party, under a sub id and in a currency.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Entry {
+pub struct DirectoryEntry {
     pub kind: PartyIdType,
     /// The identifier, decoded, exactly as given.
     pub id: Box<str>,
@@ -34,7 +34,7 @@ impl Owner {
     }
 
     /// Whether a lookup could find both: they have the same sub id, and the same currency or one for any.
-    pub(crate) fn overlaps(&self, entry: &Entry) -> bool {
+    pub(crate) fn overlaps(&self, entry: &DirectoryEntry) -> bool {
         self.sub_id == entry.sub_id
             && (self.currency == entry.currency || self.currency.is_none() || entry.currency.is_none())
     }
@@ -43,7 +43,7 @@ impl Owner {
 /// Sub id and currency: each such pair has one owner.
 pub(crate) type Slot<'a> = (Option<&'a str>, Option<Currency>);
 
-impl Entry {
+impl DirectoryEntry {
     pub(crate) fn slot(&self) -> Slot<'_> {
         (self.sub_id.as_deref(), self.currency)
     }

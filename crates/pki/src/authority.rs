@@ -13,11 +13,11 @@ use rcgen::{
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 use upesi_keys::read_limited_text;
-use upesi_tls::Facts;
+use upesi_tls::CertificateFacts;
 
 use crate::PkiError;
 use crate::files::{failed, write, write_secret};
-use crate::index::{Entry, Index};
+use crate::index::{Index, IndexEntry};
 use crate::order::{KeyKind, Order, Usage};
 
 const DAY_S: i64 = 24 * 3600;
@@ -41,8 +41,8 @@ pub struct Authority {
 
 /// A new certificate.
 #[derive(Clone, Debug)]
-pub struct Issued {
-    pub entry: Entry,
+pub struct IssuedCertificate {
+    pub entry: IndexEntry,
     pub certificate_file: PathBuf,
     /// File of its key, if the authority created it.
     pub key_file: Option<PathBuf>,
@@ -89,12 +89,12 @@ impl Authority {
     }
 
     /// All issued certificates, oldest first.
-    pub fn entries(&self) -> &[Entry] {
+    pub fn entries(&self) -> &[IndexEntry] {
         &self.index.certificates
     }
 
     /// Issues a certificate.
-    pub fn issue(&mut self, order: &Order) -> Result<Issued, PkiError> {
+    pub fn issue(&mut self, order: &Order) -> Result<IssuedCertificate, PkiError> {
         check_name(&order.name)?;
         order.hosts.iter().try_for_each(|host| check_host(host))?;
         let in_force = self.entries().iter().find(|entry| {
@@ -126,7 +126,7 @@ impl Authority {
         if let Some(seen) = self.entries().iter().find(|entry| entry.spki_sha256 == spki_sha256) {
             return Err(PkiError::KeySeen { name: seen.name.clone(), serial: seen.serial.clone() });
         }
-        let entry = Entry {
+        let entry = IndexEntry {
             serial: facts.serial,
             name: order.name.clone(),
             usage: order.usage.name().to_owned(),
@@ -143,11 +143,11 @@ impl Authority {
             write_secret(key_file, &pair.serialize_pem())?;
         }
         write(&file("pem"), &certificate.pem())?;
-        Ok(Issued { entry, certificate_file: file("pem"), key_file })
+        Ok(IssuedCertificate { entry, certificate_file: file("pem"), key_file })
     }
 
     /// Revokes a certificate by its serial number, or by its name if only one is valid, and creates a new list.
-    pub fn revoke(&mut self, which: &str, now_s: i64, list_days: u32) -> Result<Entry, PkiError> {
+    pub fn revoke(&mut self, which: &str, now_s: i64, list_days: u32) -> Result<IndexEntry, PkiError> {
         let serials: Vec<String> = self
             .entries()
             .iter()
@@ -264,8 +264,8 @@ pub(crate) fn check_name(name: &str) -> Result<(), PkiError> {
     if is_sound { Ok(()) } else { Err(PkiError::Name(name.to_owned())) }
 }
 
-fn read_facts(certificate: &[u8]) -> Result<Facts, PkiError> {
-    Facts::read(certificate).map_err(|error| PkiError::Request(error.to_string()))
+fn read_facts(certificate: &[u8]) -> Result<CertificateFacts, PkiError> {
+    CertificateFacts::read(certificate).map_err(|error| PkiError::Request(error.to_string()))
 }
 
 /// Checks an address, or a host name of letters, digits, dashes and underscores. A wildcard may replace the first label

@@ -13,7 +13,7 @@ const INDEX_BYTES_MAX: u64 = 64 << 20;
 
 /// An issued certificate.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Entry {
+pub struct IndexEntry {
     /// Serial number in hexadecimal.
     pub serial: String,
     /// Common name.
@@ -28,7 +28,7 @@ pub struct Entry {
     pub revoked_at_s: Option<i64>,
 }
 
-impl Entry {
+impl IndexEntry {
     /// Whether it is neither expired nor revoked.
     pub const fn is_in_force(&self, now_s: i64) -> bool {
         self.revoked_at_s.is_none() && now_s <= self.not_after_s
@@ -40,7 +40,7 @@ impl Entry {
 pub(crate) struct Index {
     /// Number of the latest revocation list.
     pub(crate) crl_number: u64,
-    pub(crate) certificates: Vec<Entry>,
+    pub(crate) certificates: Vec<IndexEntry>,
 }
 
 impl Index {

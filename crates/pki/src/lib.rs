@@ -17,8 +17,8 @@ mod trial;
 
 use std::path::PathBuf;
 
-pub use authority::{Authority, Issued};
-pub use index::Entry;
+pub use authority::{Authority, IssuedCertificate};
+pub use index::IndexEntry;
 pub use order::{KeyKind, Order, Usage};
 pub use signing_key::{KeyWithRequest, SigningKey};
 pub use trial::Trial;

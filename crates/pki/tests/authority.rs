@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 
 use tempfile::TempDir;
 use upesi_pki::{Authority, KeyKind, Order, PkiError, Usage};
-use upesi_tls::{CertificateDer, Facts};
+use upesi_tls::{CertificateDer, CertificateFacts};
 
 /// 2026-11-23.
 const NOW_S: i64 = 1_795_392_000;
@@ -17,9 +17,9 @@ fn start() -> (TempDir, Authority) {
     (directory, authority)
 }
 
-fn facts(file: &std::path::Path) -> Facts {
+fn facts(file: &std::path::Path) -> CertificateFacts {
     use rustls::pki_types::pem::PemObject as _;
-    Facts::read(&CertificateDer::from_pem_file(file).unwrap()).unwrap()
+    CertificateFacts::read(&CertificateDer::from_pem_file(file).unwrap()).unwrap()
 }
 
 #[test]

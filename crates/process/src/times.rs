@@ -1,8 +1,8 @@
 //! Times in operators' input and output: one parser for all commands, and one zone for reading and printing.
 //!
-//! 1. A flag is parsed into a [`When`]: an instant, a local time, or a time before the present.
+//! 1. A flag is parsed into a [`ParsedTime`]: an instant, a local time, or a time before the present.
 //! 2. [`ZoneArguments`] select the zone: `--utc`, `--zone`, or the local one (`TZ`, `/etc/localtime`).
-//! 3. [`When::at`] returns the instant. [`Zone::show`] prints an instant in a form that [`when`] can read.
+//! 3. [`ParsedTime::at`] returns the instant. [`Zone::show`] prints an instant in a form that [`when`] can read.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ const HOW: &str = "write it as 2026-11-21, 2026-11-21T09:39, 2026-11-21T09:39:53
 
 /// A parsed time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum When {
+pub enum ParsedTime {
     /// With its zone.
     At(Timestamp),
     /// Without a zone, stored as if it were UTC.
@@ -38,23 +38,23 @@ pub enum When {
 ///
 /// # Errors
 /// States the accepted forms.
-pub fn when(text: &str) -> Result<When, String> {
-    let days = DAYS.iter().find(|(name, _)| *name == text).map(|(_, days)| When::Day(*days));
-    let now = (text == "now").then_some(When::Ago(0));
+pub fn when(text: &str) -> Result<ParsedTime, String> {
+    let days = DAYS.iter().find(|(name, _)| *name == text).map(|(_, days)| ParsedTime::Day(*days));
+    let now = (text == "now").then_some(ParsedTime::Ago(0));
     days.or(now).or_else(|| ago(text)).or_else(|| written(text)).ok_or_else(|| HOW.to_owned())
 }
 
-fn ago(text: &str) -> Option<When> {
+fn ago(text: &str) -> Option<ParsedTime> {
     let unit = text.chars().last()?;
     let (_, seconds) = UNITS.iter().find(|(name, _)| *name == unit)?;
     let count: u32 = text.strip_suffix(unit)?.parse().ok()?;
-    Some(When::Ago(i64::from(count) * seconds * MS_PER_SECOND))
+    Some(ParsedTime::Ago(i64::from(count) * seconds * MS_PER_SECOND))
 }
 
 /// A date, or a date with the time of day: its seconds, milliseconds and zone may be left out.
-fn written(text: &str) -> Option<When> {
+fn written(text: &str) -> Option<ParsedTime> {
     if text.len() == "2026-11-21".len() {
-        return Timestamp::parse_iso(&format!("{text}T00:00:00.000Z")).map(When::Local);
+        return Timestamp::parse_iso(&format!("{text}T00:00:00.000Z")).map(ParsedTime::Local);
     }
     let (date, rest) = text.split_at_checked(10)?;
     let rest = rest.strip_prefix(['T', ' '])?;
@@ -66,10 +66,10 @@ fn written(text: &str) -> Option<When> {
         _ => time.to_owned(),
     };
     let instant = |zone: &str| Timestamp::parse_iso(&format!("{date}T{time}{zone}"));
-    if zone.is_empty() { instant("Z").map(When::Local) } else { instant(zone).map(When::At) }
+    if zone.is_empty() { instant("Z").map(ParsedTime::Local) } else { instant(zone).map(ParsedTime::At) }
 }
 
-impl When {
+impl ParsedTime {
     /// The instant. If a local time occurs twice, the first occurrence is used. A local time that the clock skips is
     /// read as if the clock had not been set forward.
     pub fn at(self, zone: &Zone, now: Timestamp) -> Timestamp {
@@ -193,7 +193,7 @@ impl ZoneArguments {
     }
 
     /// The instant of a time.
-    pub fn instant(&self, when: When) -> Timestamp {
+    pub fn instant(&self, when: ParsedTime) -> Timestamp {
         when.at(&self.chosen(), SystemClock.now())
     }
 }
@@ -280,7 +280,7 @@ mod tests {
         ] {
             let zone = Zone::parse(zone).unwrap();
             assert_eq!(zone.show_ms(at), shown);
-            assert_eq!(when(shown), Ok(When::At(at)));
+            assert_eq!(when(shown), Ok(ParsedTime::At(at)));
         }
         assert!(Zone::parse("Mars/Olympus").is_err() && Zone::parse("").is_err());
         let zone = Zone::parse("EAT-3").unwrap();

@@ -20,7 +20,7 @@ pub(crate) fn check(
     match ask {
         Ask::Quote(ask) => parties.check_quote(ask),
         Ask::Bulk { currency, .. } => parties.check_bulk(*currency),
-        Ask::Fx { source, target, .. } => parties.check_conversion([*source, *target]),
+        Ask::Fx { source, target, .. } => parties.check_fx_quote([*source, *target]),
         Ask::Response(currency) => {
             check_no_accept(&Block(&request.headers)).map_err(|refusal| ErrorInformation {
                 code: refusal.code,
@@ -64,7 +64,7 @@ impl Parties<'_> {
         self.require(self.destination, &[currency], ErrorCode::DESTINATION_FSP)
     }
 
-    fn check_conversion(&self, currencies: [Currency; 2]) -> Result<(), ErrorInformation> {
+    fn check_fx_quote(&self, currencies: [Currency; 2]) -> Result<(), ErrorInformation> {
         self.require(self.source, &[], ErrorCode::PAYER_FSP_NOT_FOUND)?;
         self.require(self.destination, &currencies, ErrorCode::VALIDATION)
     }

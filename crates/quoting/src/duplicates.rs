@@ -13,7 +13,7 @@ pub(crate) type Fingerprint = [u8; 16];
 
 /// Kind of a quote's message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stage {
+pub(crate) enum QuoteMessageKind {
     /// The request that begins the quote.
     Request,
     /// The answer with the terms.
@@ -22,7 +22,7 @@ pub(crate) enum Stage {
 
 /// Relation of a message to earlier ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Sighting {
+pub(crate) enum DuplicateStatus {
     /// The first of its kind, as far as is known.
     New,
     /// Identical to the earlier one.
@@ -46,8 +46,8 @@ pub(crate) struct DuplicateTable {
 
 /// A message to be compared.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Sight {
-    pub(crate) stage: Stage,
+pub(crate) struct ComparedMessage {
+    pub(crate) stage: QuoteMessageKind,
     pub(crate) fingerprint: Fingerprint,
     /// For a request: the DFSP that receives it, if there is one. For an answer: its sender.
     pub(crate) payee: Option<ParticipantId>,
@@ -88,21 +88,21 @@ impl DuplicateTable {
 
     /// Compares a message with the remembered one, and remembers it if it is the first. An answer of a DFSP whose
     /// answers are not valid is new each time, and is not remembered.
-    pub(crate) fn sight(&mut self, key: QuoteKey, message: Sight) -> Sighting {
+    pub(crate) fn sight(&mut self, key: QuoteKey, message: ComparedMessage) -> DuplicateStatus {
         let at = self.find(key).unwrap_or_else(|| self.insert(key));
         let slot = &mut self.slots[at];
         let seen = match message.stage {
-            Stage::Request => slot.request,
-            Stage::Response if slot.request.is_none() && slot.response.is_none() => None,
-            Stage::Response if slot.payee != message.payee => return Sighting::New,
-            Stage::Response => slot.response,
+            QuoteMessageKind::Request => slot.request,
+            QuoteMessageKind::Response if slot.request.is_none() && slot.response.is_none() => None,
+            QuoteMessageKind::Response if slot.payee != message.payee => return DuplicateStatus::New,
+            QuoteMessageKind::Response => slot.response,
         };
         match seen {
-            Some(seen) if seen == message.fingerprint => Sighting::Resend,
-            Some(_) => Sighting::Modified,
+            Some(seen) if seen == message.fingerprint => DuplicateStatus::Resend,
+            Some(_) => DuplicateStatus::Modified,
             None => {
                 slot.take_in(message);
-                Sighting::New
+                DuplicateStatus::New
             }
         }
     }
@@ -142,12 +142,12 @@ impl DuplicateTable {
 }
 
 impl Slot {
-    fn take_in(&mut self, message: Sight) {
+    fn take_in(&mut self, message: ComparedMessage) {
         let is_of_another = self.payee != message.payee;
         self.payee = message.payee;
         match message.stage {
-            Stage::Response => self.response = Some(message.fingerprint),
-            Stage::Request => {
+            QuoteMessageKind::Response => self.response = Some(message.fingerprint),
+            QuoteMessageKind::Request => {
                 self.request = Some(message.fingerprint);
                 self.expires_at = message.expires_at.unwrap_or(Timestamp::MAX);
                 // An answer that arrived before the request is invalid if another DFSP than the receiver sent it.
@@ -167,11 +167,11 @@ mod tests {
     /// A simple model: the forwarded quotes, oldest first, which are all searched for each message.
     #[derive(Default)]
     struct Model {
-        quotes: Vec<(QuoteKey, Vec<Sight>)>,
+        quotes: Vec<(QuoteKey, Vec<ComparedMessage>)>,
     }
 
     impl Model {
-        fn sight(&mut self, entries_max: usize, key: QuoteKey, message: Sight) -> Sighting {
+        fn sight(&mut self, entries_max: usize, key: QuoteKey, message: ComparedMessage) -> DuplicateStatus {
             if !self.quotes.iter().any(|(known, _)| *known == key) {
                 if self.quotes.len() == entries_max {
                     self.quotes.remove(0);
@@ -179,29 +179,32 @@ mod tests {
                 self.quotes.push((key, Vec::new()));
             }
             let (_, seen) = self.quotes.iter_mut().find(|(known, _)| *known == key).unwrap();
-            let request = seen.iter().find(|earlier| earlier.stage == Stage::Request).copied();
-            let first_answer = seen.iter().find(|earlier| earlier.stage == Stage::Response).copied();
+            let request = seen.iter().find(|earlier| earlier.stage == QuoteMessageKind::Request).copied();
+            let first_answer =
+                seen.iter().find(|earlier| earlier.stage == QuoteMessageKind::Response).copied();
             let asked = request.or(first_answer).map(|earlier| earlier.payee);
-            if message.stage == Stage::Response && asked.is_some_and(|asked| asked != message.payee) {
-                return Sighting::New;
+            if message.stage == QuoteMessageKind::Response
+                && asked.is_some_and(|asked| asked != message.payee)
+            {
+                return DuplicateStatus::New;
             }
             let mut alike = seen.iter().filter(|earlier| {
                 earlier.stage == message.stage
-                    && (message.stage == Stage::Request || earlier.payee == message.payee)
+                    && (message.stage == QuoteMessageKind::Request || earlier.payee == message.payee)
             });
             match alike.next() {
-                Some(first) if first.fingerprint == message.fingerprint => Sighting::Resend,
-                Some(_) => Sighting::Modified,
+                Some(first) if first.fingerprint == message.fingerprint => DuplicateStatus::Resend,
+                Some(_) => DuplicateStatus::Modified,
                 None => {
                     seen.push(message);
-                    Sighting::New
+                    DuplicateStatus::New
                 }
             }
         }
 
         fn expires_at(&self, key: QuoteKey) -> Option<Timestamp> {
             let (_, seen) = self.quotes.iter().find(|(known, _)| *known == key)?;
-            seen.iter().find(|earlier| earlier.stage == Stage::Request)?.expires_at
+            seen.iter().find(|earlier| earlier.stage == QuoteMessageKind::Request)?.expires_at
         }
     }
 
@@ -222,8 +225,8 @@ mod tests {
         ) {
             let (mut table, mut model) = (DuplicateTable::new(entries_max), Model::default());
             for (number, is_request, content, dfsp, expires_at) in messages {
-                let message = Sight {
-                    stage: if is_request { Stage::Request } else { Stage::Response },
+                let message = ComparedMessage {
+                    stage: if is_request { QuoteMessageKind::Request } else { QuoteMessageKind::Response },
                     fingerprint: [content; 16],
                     // The sender of an answer is always known.
                     payee: ParticipantId::new(if is_request { dfsp } else { dfsp.max(1) }),

@@ -20,7 +20,7 @@ use upesi_types::{FspId, Timestamp, TransferId};
 use self::encoding::{Counts, Head, decode_message, encode_message, fingerprint_of};
 use super::quote_key::QuoteKey;
 use crate::config::Retention;
-use crate::duplicates::{Fingerprint, Sighting};
+use crate::duplicates::{DuplicateStatus, Fingerprint};
 use crate::metrics::QuotingMetrics;
 
 /// Interval between searches for old quotes.
@@ -28,7 +28,7 @@ pub(crate) const RETENTION_INTERVAL: Duration = Duration::from_secs(10);
 
 /// A message of a quote.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Part {
+pub(crate) enum StoredMessageKind {
     Request = 1,
     Response = 2,
     Error = 3,
@@ -41,12 +41,17 @@ const BY_TIME: &str = "quotes_by_time";
 
 /// Number of a quote's head in its keys.
 const HEAD: u8 = 0;
-const PARTS: [u8; 4] = [HEAD, Part::Request as u8, Part::Response as u8, Part::Error as u8];
+const PARTS: [u8; 4] = [
+    HEAD,
+    StoredMessageKind::Request as u8,
+    StoredMessageKind::Response as u8,
+    StoredMessageKind::Error as u8,
+];
 
 /// A message to store.
 #[derive(Debug)]
 pub(crate) struct MessageToKeep {
-    pub(crate) part: Part,
+    pub(crate) part: StoredMessageKind,
     pub(crate) fingerprint: Fingerprint,
     pub(crate) at: Timestamp,
     pub(crate) source: FspId,
@@ -129,7 +134,7 @@ impl KeptQuotes {
         &self,
         quote: QuoteKey,
         message: MessageToKeep,
-    ) -> Result<(Sighting, Option<Timestamp>), TablesError> {
+    ) -> Result<(DuplicateStatus, Option<Timestamp>), TablesError> {
         let tables = Arc::clone(&self.tables);
         let update = self.store.update(move |tx| {
             let seen = tables.keep(tx, quote, &message)?;
@@ -144,7 +149,7 @@ impl KeptQuotes {
     pub(crate) fn asked(&self, quote: QuoteKey) -> Result<Option<(FspId, FspId)>, TablesError> {
         let value = |part: u8| self.tables.quotes.get(&key(quote, part));
         let head = value(HEAD)?.and_then(|head| Head::decode(&head));
-        let request = value(Part::Request as u8)?.and_then(|request| decode_message(&request));
+        let request = value(StoredMessageKind::Request as u8)?.and_then(|request| decode_message(&request));
         Ok(request.zip(head.and_then(|head| head.payee)).map(|(request, payee)| (request.source, payee)))
     }
 
@@ -154,7 +159,7 @@ impl KeptQuotes {
         for (resource, quote) in QuoteKey::all_of(id) {
             let Some(head) = self.tables.quotes.get(&key(quote, HEAD))? else { continue };
             let Some(head) = Head::decode(&head) else { continue };
-            let message = |part: Part| -> Result<Option<KeptMessage>, TablesError> {
+            let message = |part: StoredMessageKind| -> Result<Option<KeptMessage>, TablesError> {
                 let value = self.tables.quotes.get(&key(quote, part as u8))?;
                 Ok(value.and_then(|value| decode_message(&value)))
             };
@@ -163,9 +168,9 @@ impl KeptQuotes {
                 id,
                 began_at: Timestamp::from_ms(head.began_at_ms),
                 wanted_until: head.wanted_until(),
-                request: message(Part::Request)?,
-                response: message(Part::Response)?,
-                error: message(Part::Error)?,
+                request: message(StoredMessageKind::Request)?,
+                response: message(StoredMessageKind::Response)?,
+                error: message(StoredMessageKind::Error)?,
             }));
         }
         Ok(None)
@@ -178,30 +183,30 @@ impl Tables {
         tx: &mut Transaction<'_>,
         quote: QuoteKey,
         message: &MessageToKeep,
-    ) -> Result<(Sighting, Option<Timestamp>), TablesError> {
+    ) -> Result<(DuplicateStatus, Option<Timestamp>), TablesError> {
         let head = tx.get(&self.quotes, &key(quote, HEAD))?.and_then(|value| Head::decode(&value));
         let wanted_until = head.and_then(Head::wanted_until);
         if message.too_late_at.is_some_and(|now| wanted_until.is_some_and(|until| until <= now)) {
-            return Ok((Sighting::New, wanted_until));
+            return Ok((DuplicateStatus::New, wanted_until));
         }
         let is_of_another = match (head.and_then(|head| head.payee), message.payee) {
             (Some(known), Some(payee)) => known != payee,
             _ => false,
         };
-        if is_of_another && message.part != Part::Request {
-            return Ok((Sighting::New, wanted_until));
+        if is_of_another && message.part != StoredMessageKind::Request {
+            return Ok((DuplicateStatus::New, wanted_until));
         }
         let at = key(quote, message.part as u8);
-        let before = if message.part == Part::Error { None } else { tx.get(&self.quotes, &at)? };
+        let before = if message.part == StoredMessageKind::Error { None } else { tx.get(&self.quotes, &at)? };
         if let Some(before) = before {
             let is_same = fingerprint_of(&before) == Some(message.fingerprint);
-            let sighting = if is_same { Sighting::Resend } else { Sighting::Modified };
+            let sighting = if is_same { DuplicateStatus::Resend } else { DuplicateStatus::Modified };
             return Ok((sighting, wanted_until));
         }
         if is_of_another {
             // A message that arrived before the request, from a DFSP that is not its receiver, does not belong to it.
-            tx.delete(&self.quotes, &key(quote, Part::Response as u8))?;
-            tx.delete(&self.quotes, &key(quote, Part::Error as u8))?;
+            tx.delete(&self.quotes, &key(quote, StoredMessageKind::Response as u8))?;
+            tx.delete(&self.quotes, &key(quote, StoredMessageKind::Error as u8))?;
         }
         let mut head = match head {
             Some(head) => head,
@@ -213,7 +218,7 @@ impl Tables {
         }
         tx.put(&self.quotes, &key(quote, HEAD), &head.encode())?;
         tx.put(&self.quotes, &at, &encode_message(message))?;
-        Ok((Sighting::New, wanted_until))
+        Ok((DuplicateStatus::New, wanted_until))
     }
 
     /// Assigns a quote its place in the order of time, which never goes back.

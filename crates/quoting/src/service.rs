@@ -14,20 +14,20 @@ use upesi_types::{ErrorCode, FspId, Timestamp};
 
 use super::quote_key::QuoteKey;
 use super::{query, reading};
-use crate::duplicates::{DuplicateTable, Fingerprint, Sight, Sighting, Stage};
-use crate::kept::{KeptQuote, KeptQuotes, MessageToKeep, Part};
+use crate::duplicates::{ComparedMessage, DuplicateStatus, DuplicateTable, Fingerprint, QuoteMessageKind};
+use crate::kept::{KeptQuote, KeptQuotes, MessageToKeep, StoredMessageKind};
 use crate::metrics::Outcome;
 use crate::reading::{Ask, Reading};
-use crate::rules::{Facts, Verdict};
+use crate::rules::{RequestFacts, RuleDecision};
 use crate::{QuotingConfig, QuotingError, QuotingMetrics, Rules, checks};
 
 /// Handles quotes of all kinds, transaction requests and authorizations. Cheap to clone.
 #[derive(Clone)]
 pub struct Quoting {
-    shared: Arc<Shared>,
+    shared: Arc<QuotingState>,
 }
 
-struct Shared {
+struct QuotingState {
     relay: Relay,
     rules: Rules,
     memory: Memory,
@@ -82,7 +82,7 @@ impl Quoting {
         // The answer to a payment request waits for a person, so it is not timed.
         let timed = [Some(relay.timed(RequestKind::Quote)), None];
         let forwarded = timed.map(|timed| Forwarded::new(FORWARDED_MAX, FORWARDED_LIFE, timed));
-        let shared = Shared { relay, rules, memory, refuse_expired, metrics, forwarded };
+        let shared = QuotingState { relay, rules, memory, refuse_expired, metrics, forwarded };
         Ok(Self { shared: Arc::new(shared) })
     }
 
@@ -136,7 +136,7 @@ impl Handler for Quoting {
     }
 }
 
-impl Shared {
+impl QuotingState {
     async fn handle(self: Arc<Self>, mut request: Request) -> Result<Accepted, SyncError> {
         let Some(address) = reading::address(request.resource()) else {
             return Err(SyncError::not_implemented());
@@ -260,14 +260,14 @@ impl Shared {
         if self.rules.is_empty() {
             return Ok(());
         }
-        let facts = Facts::of(request, &outgoing.receiver, participants).map_err(|error| {
+        let facts = RequestFacts::of(request, &outgoing.receiver, participants).map_err(|error| {
             tracing::error!(%error, "cannot parse a body for the rules although it matches its schema");
             ErrorInformation::new(ErrorCode::INTERNAL, "")
         })?;
         match self.rules.judge(&facts) {
-            Verdict::Pass => {}
-            Verdict::Refuse(error) => return Err(error),
-            Verdict::Reroute { receiver, headers } => {
+            RuleDecision::Pass => {}
+            RuleDecision::Refuse(error) => return Err(error),
+            RuleDecision::Reroute { receiver, headers } => {
                 outgoing.receiver = receiver;
                 outgoing.additions = headers;
             }
@@ -296,11 +296,14 @@ impl Shared {
     ) -> Result<Plan, SyncError> {
         let Some(quote) = reading.quote else { return Ok(Plan::Forward(outgoing)) };
         let (stage, payee) = match reading.ask {
-            Ask::Quote(_) | Ask::Bulk { .. } | Ask::Fx { .. } => (Stage::Request, outgoing.receiver),
-            Ask::Response(_) => (Stage::Response, request.parties.source),
+            Ask::Quote(_) | Ask::Bulk { .. } | Ask::Fx { .. } => {
+                (QuoteMessageKind::Request, outgoing.receiver)
+            }
+            Ask::Response(_) => (QuoteMessageKind::Response, request.parties.source),
             Ask::Error => {
                 if let Memory::Kept(kept) = &self.memory {
-                    let note = self.note(request, Part::Error, [0; 16], Some(request.parties.source));
+                    let note =
+                        self.note(request, StoredMessageKind::Error, [0; 16], Some(request.parties.source));
                     kept.keep(quote, note).await.map_err(|error| refuse_of_store(&error))?;
                 }
                 return Ok(Plan::Forward(outgoing));
@@ -309,16 +312,17 @@ impl Shared {
         };
         let fingerprint = fingerprint(&request.body);
         let (sighting, wanted_until) = match &self.memory {
-            Memory::None => (Sighting::New, reading.ask.expires_at()),
+            Memory::None => (DuplicateStatus::New, reading.ask.expires_at()),
             Memory::Recent(table) => {
                 let payee = participants.named(&payee).map(|payee| payee.id);
-                let sight = Sight { stage, fingerprint, payee, expires_at: reading.ask.expires_at() };
+                let sight =
+                    ComparedMessage { stage, fingerprint, payee, expires_at: reading.ask.expires_at() };
                 self.sight(&mut lock(table), quote, sight)
             }
             Memory::Kept(kept) => {
                 let part = match stage {
-                    Stage::Request => Part::Request,
-                    Stage::Response => Part::Response,
+                    QuoteMessageKind::Request => StoredMessageKind::Request,
+                    QuoteMessageKind::Response => StoredMessageKind::Response,
                 };
                 let note = MessageToKeep {
                     expires_at: reading.ask.expires_at(),
@@ -328,18 +332,18 @@ impl Shared {
                 kept.keep(quote, note).await.map_err(|error| refuse_of_store(&error))?
             }
         };
-        if stage == Stage::Response
+        if stage == QuoteMessageKind::Response
             && let Err(error) = self.check_expiry(wanted_until)
         {
             return Ok(Plan::Refuse(error));
         }
         Ok(match sighting {
-            Sighting::New => Plan::Forward(outgoing),
-            Sighting::Resend => {
+            DuplicateStatus::New => Plan::Forward(outgoing),
+            DuplicateStatus::Resend => {
                 self.metrics.count_duplicate(request, false);
                 Plan::Forward(outgoing)
             }
-            Sighting::Modified => {
+            DuplicateStatus::Modified => {
                 self.metrics.count_duplicate(request, true);
                 Plan::Refuse(modified(stage, &reading.path_id))
             }
@@ -352,11 +356,11 @@ impl Shared {
         &self,
         table: &mut DuplicateTable,
         quote: QuoteKey,
-        message: Sight,
-    ) -> (Sighting, Option<Timestamp>) {
+        message: ComparedMessage,
+    ) -> (DuplicateStatus, Option<Timestamp>) {
         let wanted_until = table.expires_at(quote);
-        if message.stage == Stage::Response && self.check_expiry(wanted_until).is_err() {
-            return (Sighting::New, wanted_until);
+        if message.stage == QuoteMessageKind::Response && self.check_expiry(wanted_until).is_err() {
+            return (DuplicateStatus::New, wanted_until);
         }
         let sighting = table.sight(quote, message);
         self.metrics.remembered.set(table.len() as i64);
@@ -366,7 +370,7 @@ impl Shared {
     fn note(
         &self,
         request: &Request,
-        part: Part,
+        part: StoredMessageKind,
         fingerprint: Fingerprint,
         payee: Option<FspId>,
     ) -> MessageToKeep {
@@ -449,7 +453,7 @@ impl Shared {
             destination: Some(request.parties.source),
             headers: upesi_http::Bytes::new(),
             body: error.to_body(),
-            ..self.note(request, Part::Error, [0; 16], payee)
+            ..self.note(request, StoredMessageKind::Error, [0; 16], payee)
         };
         if let Err(error) = kept.keep(quote, note).await {
             tracing::warn!(%error, quote = %reading.path_id, "cannot store the failure of a stored quote");
@@ -470,10 +474,10 @@ fn told(failure: &Failure, request: &Request, reading: &Reading, receiver: &FspI
     }
 }
 
-fn modified(stage: Stage, id: &PathId) -> ErrorInformation {
+fn modified(stage: QuoteMessageKind, id: &PathId) -> ErrorInformation {
     let detail = match stage {
-        Stage::Request => format!("Quote {id} is a duplicate but hashes dont match"),
-        Stage::Response => format!("Update for quote {id} is a duplicate but hashes don't match"),
+        QuoteMessageKind::Request => format!("Quote {id} is a duplicate but hashes dont match"),
+        QuoteMessageKind::Response => format!("Update for quote {id} is a duplicate but hashes don't match"),
     };
     ErrorInformation::new(ErrorCode::MODIFIED_REQUEST, &detail)
 }

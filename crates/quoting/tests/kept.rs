@@ -99,7 +99,7 @@ async fn duplicates_are_known_after_a_restart() {
 async fn quotes_of_different_kinds_may_have_the_same_id() {
     let directory = tempfile::tempdir().unwrap();
     let hub = open(directory.path(), Retention::default());
-    hub.take("POST /fxQuotes", "bluebank", "fxp", &conversion(&[])).await.unwrap();
+    hub.take("POST /fxQuotes", "bluebank", "fxp", &fx_quote(&[])).await.unwrap();
     assert_eq!(hub.quoting.find(QUOTE_ID).unwrap().unwrap().resource, Resource::FxQuotes);
     hub.take("POST /bulkQuotes", "bluebank", "greenbank", &bulk(&[])).await.unwrap();
     assert_eq!(hub.quoting.find(QUOTE_ID).unwrap().unwrap().resource, Resource::BulkQuotes);

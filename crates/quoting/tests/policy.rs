@@ -12,12 +12,7 @@ async fn repeated_requests_are_forwarded_and_modified_ones_rejected() {
     for (resource, base, first, other) in [
         ("quotes", "quotes", quote(&[]), quote(&[("amount.amount", r#""13""#)])),
         ("bulkQuotes", "bulk", bulk(&[]), bulk(&[("geoCode", r#"{"latitude":"1","longitude":"1"}"#)])),
-        (
-            "fxQuotes",
-            "fx",
-            conversion(&[]),
-            conversion(&[("conversionTerms.sourceAmount.amount", r#""11""#)]),
-        ),
+        ("fxQuotes", "fx", fx_quote(&[]), fx_quote(&[("conversionTerms.sourceAmount.amount", r#""11""#)])),
     ] {
         let hub = Hub::new(Setup::default());
         let line = format!("POST /{resource}");
@@ -106,8 +101,8 @@ async fn expired_messages_are_rejected_if_configured() {
         ("quotes", "quotes", quote(&[]), false),
         ("bulkQuotes", "bulk", bulk(&[("expiration", &now)]), true),
         ("bulkQuotes", "bulk", bulk(&[("expiration", &later)]), false),
-        ("fxQuotes", "fx", conversion(&[("conversionTerms.expiration", &now)]), true),
-        ("fxQuotes", "fx", conversion(&[("conversionTerms.expiration", &later)]), false),
+        ("fxQuotes", "fx", fx_quote(&[("conversionTerms.expiration", &now)]), true),
+        ("fxQuotes", "fx", fx_quote(&[("conversionTerms.expiration", &later)]), false),
     ] {
         let hub = Hub::new(Setup { config: config.clone(), ..Setup::default() });
         hub.take(&format!("POST /{resource}"), "bluebank", "fxp", &body).await.unwrap();

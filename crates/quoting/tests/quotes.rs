@@ -136,7 +136,7 @@ async fn accept_header_on_an_answer_is_rejected_by_a_callback() {
     for (resource, base, body) in [
         ("quotes", "quotes", response(&[])),
         ("bulkQuotes", "bulk", r#"{"expiration":"2030-01-01T01:00:00.000Z"}"#.to_owned()),
-        ("fxQuotes", "fx", conversion(&[])),
+        ("fxQuotes", "fx", fx_quote(&[])),
     ] {
         let hub = Hub::new(Setup::default());
         let line = format!("PUT /{resource}/{QUOTE_ID}");
@@ -213,7 +213,7 @@ async fn fx_provider_must_have_accounts_in_both_currencies() {
         ("redbank", vec![], refused("redbank")),
         ("nobank", vec![], refused("nobank")),
     ] {
-        let sent = hub_takes("POST /fxQuotes", "bluebank", to, &conversion(&changes)).await;
+        let sent = hub_takes("POST /fxQuotes", "bluebank", to, &fx_quote(&changes)).await;
         assert_eq!(sent, [expected], "{to} {changes:?}");
     }
 }

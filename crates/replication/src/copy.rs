@@ -4,15 +4,16 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use upesi_cluster::{Beginning, ClusterId, Entry, Fold, Kind, StorePosition};
+use upesi_cluster::{ClusterId, EntryKind, LogEntry, LogFold, LogStart, StorePosition};
 use upesi_journal::{
-    Appended, Batch, Disk, EmbeddedLog, JournalError, LogReader, Maintenance, Opened, Options, Writer, open,
+    AppendedBatch, Batch, Disk, EmbeddedLog, JournalError, LogReader, Maintenance, OpenedJournal, Options,
+    Writer, open,
 };
 
+use crate::checkpoint::Checkpoint;
 use crate::error::ReplicationError;
 use crate::history::{History, first_in};
-use crate::partition::{Copied, Partition};
-use crate::place::Place;
+use crate::partition::{CopyPosition, Partition};
 use crate::records::decode;
 
 /// Minimum interval between writes of the position. A start reads later entries from the log again.
@@ -57,7 +58,7 @@ impl Stream {
         CopyOf { disk, options }: CopyOf,
         copied: u64,
     ) -> Result<Self, ReplicationError> {
-        let Opened { recovered, mut writer } = open(Arc::clone(&disk), options)?;
+        let OpenedJournal { recovered, mut writer } = open(Arc::clone(&disk), options)?;
         while writer.maintain()? == Maintenance::Advanced {}
         if recovered.last_seq < copied {
             return Err(ReplicationError::CopyTooShort { part, copy: recovered.last_seq, place: copied });
@@ -73,7 +74,7 @@ impl Stream {
 
     /// Accepts the records of an entry for the next [`Stream::write`]. Existing records are compared, except records
     /// that the store has deleted because its tables contain them.
-    fn accept(&mut self, log: &str, offset: u64, entry: &Entry<'_>) -> Result<(), ReplicationError> {
+    fn accept(&mut self, log: &str, offset: u64, entry: &LogEntry<'_>) -> Result<(), ReplicationError> {
         let Some(records) = decode(entry.body, entry.first_seq, entry.count) else {
             return Err(ReplicationError::Records { log: log.to_owned(), offset });
         };
@@ -142,26 +143,30 @@ impl Stream {
 }
 
 /// The copies of a node, open for writing.
-pub(crate) struct Copy {
+pub(crate) struct LocalCopy {
     journal: Stream,
     store: Stream,
-    place: Place,
-    saved: Place,
+    place: Checkpoint,
+    saved: Checkpoint,
     saved_at: Duration,
     history: History,
     history_saved_at: Duration,
     /// Time of the last report about the entries that this node needs.
     told_at: Option<Duration>,
-    tell_every: Duration,
+    report_every: Duration,
 }
 
-impl Copy {
-    /// Opens the copies of a data directory. `tell_every`: interval of reports to the log.
+impl LocalCopy {
+    /// Opens the copies of a data directory. `report_every`: interval of reports to the log.
     ///
     /// # Errors
     /// The copies are damaged, or belong to another cluster.
-    pub fn open(copies: Copies, cluster: ClusterId, tell_every: Duration) -> Result<Self, ReplicationError> {
-        let (mut copy, is_new) = Self::of_any(copies, cluster, tell_every)?;
+    pub fn open(
+        copies: Copies,
+        cluster: ClusterId,
+        report_every: Duration,
+    ) -> Result<Self, ReplicationError> {
+        let (mut copy, is_new) = Self::of_any(copies, cluster, report_every)?;
         if is_new && copy.has_records() {
             return Err(ReplicationError::NotReplicated);
         }
@@ -177,9 +182,9 @@ impl Copy {
     pub fn of_any(
         copies: Copies,
         cluster: ClusterId,
-        tell_every: Duration,
+        report_every: Duration,
     ) -> Result<(Self, bool), ReplicationError> {
-        let place = Place::load(&*copies.journal.disk)?;
+        let place = Checkpoint::load(&*copies.journal.disk)?;
         let place = match place {
             Some(place) if place.cluster != cluster => {
                 return Err(ReplicationError::OtherCluster { found: place.cluster.0, expected: cluster.0 });
@@ -190,7 +195,7 @@ impl Copy {
         let journal = Stream::open("journal", copies.journal, copied.0)?;
         let store = Stream::open("store", copies.store, copied.1)?;
         let is_new = place.is_none();
-        let place = place.unwrap_or(Place::start(cluster));
+        let place = place.unwrap_or(Checkpoint::start(cluster));
         let history = History::load(&*journal.disk, cluster);
         let copy = Self {
             journal,
@@ -201,14 +206,14 @@ impl Copy {
             history,
             history_saved_at: Duration::ZERO,
             told_at: None,
-            tell_every,
+            report_every,
         };
         Ok((copy, is_new))
     }
 
     /// Whether there is any record of the journal or the store.
     pub fn has_records(&self) -> bool {
-        self.ends() != Copied::default()
+        self.ends() != CopyPosition::default()
     }
 
     pub const fn disk(&self) -> &Arc<dyn Disk> {
@@ -245,26 +250,26 @@ impl Copy {
     }
 
     /// Checks that the files contain all records that a log with this end lacks.
-    pub fn expect_kept(&self, log: Copied) -> Result<(), ReplicationError> {
+    pub fn expect_kept(&self, log: CopyPosition) -> Result<(), ReplicationError> {
         self.journal.expect_kept(log.seq)?;
         self.store.expect_kept(log.store_seq)
     }
 
     /// The last records before the records in the files; `None` if the files are complete.
-    pub fn begins_behind(&self) -> Result<Option<Beginning>, JournalError> {
+    pub fn begins_behind(&self) -> Result<Option<LogStart>, JournalError> {
         let ((seq, time_ns), store) = (self.journal.begins_behind()?, self.store.begins_behind()?);
         let store = StorePosition { seq: store.0, time_ns: store.1 };
-        Ok((seq + store.seq > 0).then_some(Beginning { seq, time_ns, store }))
+        Ok((seq + store.seq > 0).then_some(LogStart { seq, time_ns, store }))
     }
 
     /// Records of the copy, for the log.
-    pub fn records_behind(&self, kind: Kind, seq: u64, bytes_max: usize) -> Result<Batch, JournalError> {
-        let of = if kind == Kind::Store { &self.store } else { &self.journal };
+    pub fn records_behind(&self, kind: EntryKind, seq: u64, bytes_max: usize) -> Result<Batch, JournalError> {
+        let of = if kind == EntryKind::Store { &self.store } else { &self.journal };
         of.records_behind(seq, bytes_max)
     }
 
     /// The position in the log when the directory was opened.
-    pub const fn place(&self) -> &Place {
+    pub const fn place(&self) -> &Checkpoint {
         &self.place
     }
 
@@ -279,8 +284,12 @@ impl Copy {
     }
 
     /// Appends a batch of the engine, or of the store.
-    pub fn append(&mut self, kind: Kind, batch: &mut Batch) -> Result<Appended, JournalError> {
-        if kind == Kind::Store { self.store.writer.append(batch) } else { self.journal.writer.append(batch) }
+    pub fn append(&mut self, kind: EntryKind, batch: &mut Batch) -> Result<AppendedBatch, JournalError> {
+        if kind == EntryKind::Store {
+            self.store.writer.append(batch)
+        } else {
+            self.journal.writer.append(batch)
+        }
     }
 
     pub fn has_room_for(&self, body_bytes: u64) -> bool {
@@ -301,8 +310,8 @@ impl Copy {
     }
 
     /// The last records.
-    pub fn ends(&self) -> Copied {
-        Copied { seq: self.journal.last_seq(), store_seq: self.store.last_seq() }
+    pub fn ends(&self) -> CopyPosition {
+        CopyPosition { seq: self.journal.last_seq(), store_seq: self.store.last_seq() }
     }
 
     /// The last record of the store, and its time.
@@ -310,21 +319,21 @@ impl Copy {
         (self.store.last_seq(), self.store.writer.last_time_ns())
     }
 
-    /// Accepts an entry for the next [`Copy::write`].
-    pub fn accept(&mut self, log: &str, offset: u64, entry: &Entry<'_>) -> Result<(), ReplicationError> {
+    /// Accepts an entry for the next [`LocalCopy::write`].
+    pub fn accept(&mut self, log: &str, offset: u64, entry: &LogEntry<'_>) -> Result<(), ReplicationError> {
         match entry.kind {
-            Kind::Batch => self.journal.accept(log, offset, entry),
-            Kind::Store => self.store.accept(log, offset, entry),
-            Kind::Begin => self.expect_reached(log, entry),
-            Kind::Beat | Kind::Claim | Kind::HandOver => Ok(()),
+            EntryKind::Batch => self.journal.accept(log, offset, entry),
+            EntryKind::Store => self.store.accept(log, offset, entry),
+            EntryKind::Begin => self.expect_reached(log, entry),
+            EntryKind::Beat | EntryKind::Claim | EntryKind::HandOver => Ok(()),
         }
     }
 
     /// Checks that the copy contains the records before the beginning of the log.
-    fn expect_reached(&self, log: &str, entry: &Entry<'_>) -> Result<(), ReplicationError> {
-        match entry.beginning().map(|before| Copied { seq: before.seq, store_seq: before.store.seq }) {
+    fn expect_reached(&self, log: &str, entry: &LogEntry<'_>) -> Result<(), ReplicationError> {
+        match entry.beginning().map(|before| CopyPosition { seq: before.seq, store_seq: before.store.seq }) {
             Some(before) if !self.ends().has_all_of(&before) => {
-                let (log, Copied { seq, store_seq }) = (log.to_owned(), before);
+                let (log, CopyPosition { seq, store_seq }) = (log.to_owned(), before);
                 Err(ReplicationError::BeginsLater { log, seq, store_seq })
             }
             _ => Ok(()),
@@ -343,7 +352,7 @@ impl Copy {
     }
 
     /// Advances the position in the log.
-    pub fn advance(&mut self, fold: &Fold, accepted_at: u64) {
+    pub fn advance(&mut self, fold: &LogFold, accepted_at: u64) {
         self.place.position = fold.position().clone();
         self.place.accepted_at = Some(accepted_at);
     }
@@ -355,7 +364,7 @@ impl Copy {
 
     /// Whether a report to the log is due.
     pub fn is_due_to_tell(&mut self, now: Duration) -> bool {
-        let is_due = self.told_at.is_none_or(|told| now.saturating_sub(told) >= self.tell_every);
+        let is_due = self.told_at.is_none_or(|told| now.saturating_sub(told) >= self.report_every);
         if is_due {
             self.told_at = Some(now);
         }

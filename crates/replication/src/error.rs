@@ -137,7 +137,7 @@ pub enum ReplicationError {
         "the file `place` of this data directory is damaged or has another version: restore it from a backup, or start \
          with an empty directory"
     )]
-    Place,
+    Checkpoint,
     /// The data directory belongs to a node of another cluster.
     #[error(
         "this data directory belongs to a node of the cluster {found:032x}, but the settings name {expected:032x}"

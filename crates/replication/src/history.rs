@@ -3,12 +3,12 @@
 use std::ops::Range;
 use std::time::Duration;
 
-use upesi_cluster::{Chain, ClusterId, Entry};
+use upesi_cluster::{Chain, ClusterId, LogEntry};
 use upesi_journal::{Access, Disk};
 
+use crate::checkpoint::{BYTES, Checkpoint, replace};
 use crate::error::ReplicationError;
 use crate::partition::{Event, Partition, next};
-use crate::place::{BYTES, Place, replace};
 
 const HISTORY_FILE: &str = "places";
 /// One for each power of two of the distance, and some more.
@@ -16,7 +16,7 @@ const PLACES_MAX: usize = 80;
 
 /// Older positions, the oldest first. Their number decreases with the distance: one for each power of two of entries.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct History(Vec<Place>);
+pub(crate) struct History(Vec<Checkpoint>);
 
 impl History {
     /// The older positions of a data directory. They only help to avoid a backup, so unreadable ones are ignored.
@@ -24,18 +24,18 @@ impl History {
         let Ok(file) = disk.open(HISTORY_FILE, Access::Read) else { return Self::default() };
         let mut bytes = vec![0; PLACES_MAX * BYTES];
         let length = file.read_at(0, &mut bytes).unwrap_or_default();
-        let places = bytes[..length].as_chunks::<BYTES>().0.iter().map_while(Place::decode);
+        let places = bytes[..length].as_chunks::<BYTES>().0.iter().map_while(Checkpoint::decode);
         Self(places.filter(|place| place.cluster == cluster).collect())
     }
 
     /// Writes the positions to the data directory.
     pub fn save(&self, disk: &dyn Disk) -> std::io::Result<()> {
-        let bytes: Vec<u8> = self.0.iter().flat_map(Place::encode).collect();
+        let bytes: Vec<u8> = self.0.iter().flat_map(Checkpoint::encode).collect();
         replace(disk, HISTORY_FILE, &bytes)
     }
 
     /// Adds a position. Later ones are removed, because they belong to entries that the log lost.
-    pub fn note(&mut self, place: &Place) {
+    pub fn note(&mut self, place: &Checkpoint) {
         let Some(newest) = place.accepted_at else { return };
         self.0.retain(|older| older.accepted_at < Some(newest));
         self.0.push(place.clone());
@@ -49,10 +49,10 @@ impl History {
     }
 
     /// Positions where a node may continue, the newest first: its current one, older ones, and the beginning.
-    pub fn candidates(&self, place: &Place) -> Vec<Place> {
+    pub fn candidates(&self, place: &Checkpoint) -> Vec<Checkpoint> {
         let older = self.0.iter().rev().filter(|older| *older != place).cloned();
-        let mut all: Vec<Place> = std::iter::once(place.clone()).chain(older).collect();
-        all.push(Place::start(place.cluster));
+        let mut all: Vec<Checkpoint> = std::iter::once(place.clone()).chain(older).collect();
+        all.push(Checkpoint::start(place.cluster));
         all
     }
 }
@@ -60,9 +60,9 @@ impl History {
 /// The first of these positions whose last entry the log has, if the log still has that offset.
 pub(crate) fn first_in(
     partition: &mut dyn Partition,
-    places: &[Place],
+    places: &[Checkpoint],
     offsets: &Range<u64>,
-) -> Result<Option<Place>, ReplicationError> {
+) -> Result<Option<Checkpoint>, ReplicationError> {
     for place in places {
         let is_there = match place.accepted_at {
             None => offsets.start == 0,
@@ -89,7 +89,7 @@ fn chain_at(partition: &mut dyn Partition, at: u64, end: u64) -> Result<Option<C
         match next(partition, PATIENCE)? {
             Some(Event::Entry { offset, bytes, .. }) if offset >= at => {
                 partition.stop_reading();
-                let entry = Entry::decode(&bytes).ok().filter(|_| offset == at);
+                let entry = LogEntry::decode(&bytes).ok().filter(|_| offset == at);
                 return Ok(entry.map(|entry| entry.chain));
             }
             _ => {}
@@ -104,9 +104,9 @@ mod tests {
     use upesi_cluster::Position;
     use upesi_journal::sim_disk::SimDisk;
 
-    fn place_at(at: u64) -> Place {
+    fn place_at(at: u64) -> Checkpoint {
         let position = Position { seq: at * 2, next_offset: at + 1, ..Position::START };
-        Place { cluster: ClusterId(9), position, accepted_at: Some(at) }
+        Checkpoint { cluster: ClusterId(9), position, accepted_at: Some(at) }
     }
 
     #[test]
@@ -138,6 +138,6 @@ mod tests {
         history.save(&disk).expect("room");
         assert_eq!(History::load(&disk, ClusterId(9)), history);
         assert_eq!(History::load(&disk, ClusterId(8)), History::default());
-        assert_eq!(history.candidates(&place_at(22)).last(), Some(&Place::start(ClusterId(9))));
+        assert_eq!(history.candidates(&place_at(22)).last(), Some(&Checkpoint::start(ClusterId(9))));
     }
 }

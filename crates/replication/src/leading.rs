@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use upesi_cluster::{Append, Kind, Leader, Next, NodeId, Records};
-use upesi_journal::{Appended, Batch, Damage, JournalError, Maintenance};
+use upesi_cluster::{Append, EntryKind, Leader, Next, NodeId, Records};
+use upesi_journal::{AppendedBatch, Batch, Damage, JournalError, Maintenance};
 
 use crate::clock::Clock;
-use crate::copy::Copy;
+use crate::copy::LocalCopy;
 use crate::partition::{Event, Partition};
 use crate::records::encode;
 
@@ -26,10 +26,10 @@ const ENTRY_BYTES: usize = 900_000;
 const HAND_OVER_MAX: Duration = Duration::from_secs(3);
 
 /// The right to append to the log, and the copy.
-pub(crate) struct Leading {
+pub(crate) struct LeaderLog {
     leader: Leader,
     partition: Box<dyn Partition>,
-    pub(crate) copy: Copy,
+    pub(crate) copy: LocalCopy,
     clock: Arc<dyn Clock>,
     /// Set when the process stops; then a missing answer is not awaited any longer.
     stops: Arc<AtomicBool>,
@@ -37,23 +37,23 @@ pub(crate) struct Leading {
     /// Whether the client reads entries back.
     reads: bool,
     /// The end of the leadership, after which nothing may be appended.
-    ended: Option<Ended>,
+    ended: Option<LeadershipEnd>,
     pub(crate) is_held_up: Arc<AtomicBool>,
 }
 
 /// Reason for the end of a leadership.
 #[derive(Clone, Debug)]
-enum Ended {
+enum LeadershipEnd {
     Superseded { by: String },
     HandedOver,
     Failed(String),
 }
 
-impl Leading {
+impl LeaderLog {
     pub fn new(
         leader: Leader,
         partition: Box<dyn Partition>,
-        copy: Copy,
+        copy: LocalCopy,
         clock: Arc<dyn Clock>,
         stops: Arc<AtomicBool>,
     ) -> Self {
@@ -61,7 +61,7 @@ impl Leading {
         Self { leader, partition, copy, clock, stops, body, reads, ended, is_held_up }
     }
 
-    pub const fn copy(&self) -> &Copy {
+    pub const fn copy(&self) -> &LocalCopy {
         &self.copy
     }
 
@@ -92,9 +92,9 @@ impl Leading {
     fn expect_sound(&self) -> Result<(), JournalError> {
         match &self.ended {
             None => Ok(()),
-            Some(Ended::Superseded { by }) => Err(JournalError::Superseded { by: by.clone() }),
-            Some(Ended::HandedOver) => Err(JournalError::Superseded { by: String::new() }),
-            Some(Ended::Failed(reason)) => Err(self.failure(reason)),
+            Some(LeadershipEnd::Superseded { by }) => Err(JournalError::Superseded { by: by.clone() }),
+            Some(LeadershipEnd::HandedOver) => Err(JournalError::Superseded { by: String::new() }),
+            Some(LeadershipEnd::Failed(reason)) => Err(self.failure(reason)),
         }
     }
 
@@ -105,7 +105,7 @@ impl Leading {
 
     fn fail(&mut self, reason: String) -> JournalError {
         let error = self.failure(&reason);
-        self.ended = Some(Ended::Failed(reason));
+        self.ended = Some(LeadershipEnd::Failed(reason));
         error
     }
 
@@ -165,7 +165,7 @@ impl Leading {
                     self.stop_reading();
                     let by =
                         self.leader.fold().claim().map_or_else(String::new, |claim| claim.address.clone());
-                    self.ended = Some(Ended::Superseded { by: by.clone() });
+                    self.ended = Some(LeadershipEnd::Superseded { by: by.clone() });
                     return Err(JournalError::Superseded { by });
                 }
                 Next::Stop(stop) => return Err(self.fail(stop.to_string())),
@@ -189,13 +189,13 @@ impl Leading {
 }
 
 /// Interface for the engine.
-impl Leading {
+impl LeaderLog {
     /// When this returns `Ok`, the batch is accepted, and synced on this node's disk.
-    pub fn append(&mut self, batch: &mut Batch) -> Result<Appended, JournalError> {
-        self.append_as(Kind::Batch, batch)
+    pub fn append(&mut self, batch: &mut Batch) -> Result<AppendedBatch, JournalError> {
+        self.append_as(EntryKind::Batch, batch)
     }
 
-    fn append_as(&mut self, kind: Kind, batch: &mut Batch) -> Result<Appended, JournalError> {
+    fn append_as(&mut self, kind: EntryKind, batch: &mut Batch) -> Result<AppendedBatch, JournalError> {
         let begun = self.clock.now();
         let offset = self.append_to_log(kind, batch)?;
         let accepted = self.clock.now().saturating_sub(begun);
@@ -203,7 +203,7 @@ impl Leading {
             Ok(appended) => {
                 self.copy.advance(self.leader.fold(), offset);
                 let accepted_ns = u64::try_from(accepted.as_nanos()).unwrap_or(u64::MAX);
-                Ok(Appended { accepted_ns, ..appended })
+                Ok(AppendedBatch { accepted_ns, ..appended })
             }
             // The log has the batch, so it must not be appended again. A start reads it from there.
             Err(error) => Err(self.fail(format!("its copy on this node cannot be written: {error}"))),
@@ -211,9 +211,9 @@ impl Leading {
     }
 
     /// Appends some of the records that the copy has and the log lost. Returns whether there were any.
-    pub fn append_again(&mut self, kind: Kind) -> Result<bool, JournalError> {
+    pub fn append_again(&mut self, kind: EntryKind) -> Result<bool, JournalError> {
         let position = self.leader.fold().position();
-        let seq = if kind == Kind::Store { position.store.seq } else { position.seq };
+        let seq = if kind == EntryKind::Store { position.store.seq } else { position.seq };
         let batch = self.copy.records_behind(kind, seq, ENTRY_BYTES)?;
         if batch.is_empty() {
             return Ok(false);
@@ -223,14 +223,14 @@ impl Leading {
         Ok(true)
     }
 
-    fn append_to_log(&mut self, kind: Kind, batch: &Batch) -> Result<u64, JournalError> {
+    fn append_to_log(&mut self, kind: EntryKind, batch: &Batch) -> Result<u64, JournalError> {
         self.expect_sound()?;
         let mut body = std::mem::take(&mut self.body);
         let times = encode(batch, &mut body);
         // A batch has far fewer records than 2^32.
         let records = Records { count: batch.len() as u32, times, bytes: &body };
         let append = match kind {
-            Kind::Store => self.leader.append_store(records),
+            EntryKind::Store => self.leader.append_store(records),
             _ => self.leader.append(records),
         };
         self.body = body;
@@ -261,18 +261,18 @@ impl Leading {
         let limit = self.clock.now() + HAND_OVER_MAX;
         let append = self.leader.hand_over(successor.map_or(NodeId::ANY, NodeId), self.clock.wall_ns());
         let offset = self.settle_until(append, Some(limit))?;
-        self.ended = Some(Ended::HandedOver);
+        self.ended = Some(LeadershipEnd::HandedOver);
         self.copy.advance(self.leader.fold(), offset);
         self.copy.save_last()
     }
 }
 
 /// Interface for the store.
-impl Leading {
+impl LeaderLog {
     /// Like the engine's append. If the disk is full, nothing is appended, and the batch may be repeated.
-    pub fn append_store(&mut self, batch: &mut Batch) -> Result<Appended, JournalError> {
+    pub fn append_store(&mut self, batch: &mut Batch) -> Result<AppendedBatch, JournalError> {
         self.reserve_store(batch.bytes() as u64)?;
-        self.append_as(Kind::Store, batch)
+        self.append_as(EntryKind::Store, batch)
     }
 
     /// Makes sure that the local copy of the store has space for a body. Fails if the disk is full.

@@ -9,13 +9,13 @@
 //!
 //! [`upesi_cluster`] decides which entries are valid, and which node is the leader.
 
+mod checkpoint;
 mod clock;
 mod copy;
 mod error;
 mod history;
 mod leading;
 mod partition;
-mod place;
 mod records;
 mod repair;
 mod replicated_log;
@@ -24,13 +24,13 @@ mod shared;
 mod standby;
 mod survey;
 
+pub use checkpoint::CHECKPOINT_FILE;
 pub use clock::{Clock, SystemClock};
 pub use copy::{Copies, CopyOf};
 pub use error::ReplicationError;
-pub use partition::{Copied, Event, Partition};
-pub use place::PLACE_FILE;
+pub use partition::{CopyPosition, Event, Partition};
 pub use repair::Repair;
 pub use replicated_log::{ReplicatedLog, StoreLog};
 pub use settings::NodeSettings;
-pub use standby::{Progress, Stood, stand_by};
+pub use standby::{StandbyOutcome, StandbyProgress, stand_by};
 pub use survey::survey;

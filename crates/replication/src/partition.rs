@@ -34,14 +34,14 @@ pub enum Event {
 
 /// The end of a node's copy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Copied {
+pub struct CopyPosition {
     /// The last record of the engine; 0 before the first.
     pub seq: u64,
     /// The last record of the store.
     pub store_seq: u64,
 }
 
-impl Copied {
+impl CopyPosition {
     /// The end of a copy of everything up to a position.
     pub const fn up_to(position: &Position) -> Self {
         Self { seq: position.seq, store_seq: position.store.seq }
@@ -84,11 +84,11 @@ pub trait Partition: Send {
 
     /// Reports that this node no longer needs entries before `offset`, even if it starts again, and the end of its
     /// copy. The log may lose the report, so it is repeated.
-    fn needs(&mut self, offset: u64, has: Copied);
+    fn needs(&mut self, offset: u64, has: CopyPosition);
 
     /// The furthest copies of records, and of the store, that other nodes reported; `None` if the log cannot be
     /// reached.
-    fn furthest_of_others(&mut self) -> Option<Copied>;
+    fn furthest_of_others(&mut self) -> Option<CopyPosition>;
 
     /// The name of the log, for messages.
     fn name(&self) -> &str;

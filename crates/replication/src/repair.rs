@@ -4,14 +4,14 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use upesi_cluster::{Beginning, Fold, Kind, Leader, Role, Standby, Verdict};
+use upesi_cluster::{EntryKind, EntryVerdict, Leader, LogFold, LogStart, NodeRole, Standby};
 
 use crate::clock::{Clock, SystemClock};
-use crate::copy::{Copies, Copy};
+use crate::copy::{Copies, LocalCopy};
 use crate::error::ReplicationError;
 use crate::history::PATIENCE;
-use crate::leading::Leading;
-use crate::partition::{Copied, Event, Partition, next};
+use crate::leading::LeaderLog;
+use crate::partition::{CopyPosition, Event, Partition, next};
 use crate::settings::NodeSettings;
 use crate::survey::read_to;
 
@@ -26,8 +26,8 @@ const CLAIM_MAX: Duration = Duration::from_secs(30);
 /// An empty log begins with the oldest record in the copy's files, even if they belong to a standalone hub.
 pub struct Repair {
     partition: Box<dyn Partition>,
-    copy: Copy,
-    fold: Fold,
+    copy: LocalCopy,
+    fold: LogFold,
     begun_at: u64,
     /// The directory belongs to no cluster, and is unchanged so far.
     is_alone: bool,
@@ -44,7 +44,7 @@ impl Repair {
         copies: Copies,
         settings: &NodeSettings,
     ) -> Result<Self, ReplicationError> {
-        let (mut copy, is_new) = Copy::of_any(copies, settings.cluster, settings.tell_every)?;
+        let (mut copy, is_new) = LocalCopy::of_any(copies, settings.cluster, settings.report_every)?;
         let is_alone = is_new && copy.has_records();
         let bounds = partition.begin().zip(partition.end());
         let log = partition.name().to_owned();
@@ -52,7 +52,7 @@ impl Repair {
             return Err(ReplicationError::Silent { log, offset: copy.needs(), end: 0 });
         };
         copy.settle_on(&mut *partition, begin..end)?;
-        let mut fold = Fold::new(settings.cluster, copy.place().position.clone());
+        let mut fold = LogFold::new(settings.cluster, copy.place().position.clone());
         let begun_at = fold.position().next_offset;
         read_to(&mut *partition, &mut fold, end, &mut |fold, offset, entry| {
             if is_alone {
@@ -72,12 +72,12 @@ impl Repair {
     }
 
     /// The last records of the log.
-    pub const fn log(&self) -> Copied {
-        Copied::up_to(self.fold.position())
+    pub const fn log(&self) -> CopyPosition {
+        CopyPosition::up_to(self.fold.position())
     }
 
     /// The last records of the copy.
-    pub fn copy(&self) -> Copied {
+    pub fn copy(&self) -> CopyPosition {
         self.copy.ends()
     }
 
@@ -108,8 +108,8 @@ impl Repair {
         }
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
         let leader = claim(&mut *partition, fold, beginning, settings, &*clock)?;
-        let mut leading = Leading::new(leader, partition, copy, clock, Arc::new(AtomicBool::new(false)));
-        for kind in [Kind::Batch, Kind::Store] {
+        let mut leading = LeaderLog::new(leader, partition, copy, clock, Arc::new(AtomicBool::new(false)));
+        for kind in [EntryKind::Batch, EntryKind::Store] {
             while leading.append_again(kind)? {}
         }
         leading.hand_over(None)?;
@@ -120,8 +120,8 @@ impl Repair {
 /// Claims leadership, and waits until the claim is valid. An empty log first gets its beginning.
 fn claim(
     partition: &mut dyn Partition,
-    fold: Fold,
-    beginning: Option<Beginning>,
+    fold: LogFold,
+    beginning: Option<LogStart>,
     settings: &NodeSettings,
     clock: &dyn Clock,
 ) -> Result<Leader, ReplicationError> {
@@ -141,22 +141,22 @@ fn claim(
                 let (role, verdict) = standby.read(offset, &bytes, None, clock.now());
                 let log = || partition.name().to_owned();
                 standby = match role {
-                    Role::Leader(leader) => {
+                    NodeRole::Leader(leader) => {
                         partition.stop_reading();
                         return Ok(leader);
                     }
-                    Role::Newer(_) => return Err(ReplicationError::Newer { log: log(), offset }),
-                    Role::Standby(mut standby) => {
+                    NodeRole::Newer(_) => return Err(ReplicationError::Newer { log: log(), offset }),
+                    NodeRole::Standby(mut standby) => {
                         match verdict {
-                            Verdict::Accepted(entry)
+                            EntryVerdict::Accepted(entry)
                                 if beginning.is_some() && entry.beginning() == beginning =>
                             {
                                 partition.append(first(&mut standby));
                             }
-                            Verdict::Accepted(_) => {
+                            EntryVerdict::Accepted(_) => {
                                 return Err(ReplicationError::Contended { log: log() });
                             }
-                            Verdict::Void(_) | Verdict::Newer(_) => {}
+                            EntryVerdict::Void(_) | EntryVerdict::Newer(_) => {}
                         }
                         standby
                     }

@@ -5,22 +5,22 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use upesi_journal::{Appender, Claimed, Disk, EmbeddedLog, JournalError, Log, LogReader};
+use upesi_journal::{Appender, ClaimedLog, Disk, EmbeddedLog, JournalError, Log, LogReader};
 
-use crate::leading::Leading;
-use crate::shared::{OfEngine, OfStore, Turns};
+use crate::leading::LeaderLog;
+use crate::shared::{FairLock, OfEngine, OfStore};
 
 /// Interval between checks of the due heartbeat until an engine claims the log.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// Parts for the engine, until it claims them.
-struct Waiting {
-    leading: Mutex<Option<Arc<Turns<Leading>>>>,
+struct UnclaimedLog {
+    leading: Mutex<Option<Arc<FairLock<LeaderLog>>>>,
     taken: Condvar,
 }
 
-impl Waiting {
-    fn lock(&self) -> MutexGuard<'_, Option<Arc<Turns<Leading>>>> {
+impl UnclaimedLog {
+    fn lock(&self) -> MutexGuard<'_, Option<Arc<FairLock<LeaderLog>>>> {
         self.leading.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -32,16 +32,16 @@ impl Waiting {
 pub struct ReplicatedLog {
     disk: Arc<dyn Disk>,
     copy: Arc<dyn Log>,
-    waiting: Arc<Waiting>,
+    waiting: Arc<UnclaimedLog>,
     was_called: bool,
     is_held_up: Arc<AtomicBool>,
 }
 
 impl ReplicatedLog {
-    pub(crate) fn new(leading: Leading, was_called: bool) -> Self {
+    pub(crate) fn new(leading: LeaderLog, was_called: bool) -> Self {
         let (disk, is_held_up) = (Arc::clone(leading.copy().disk()), Arc::clone(&leading.is_held_up));
-        let leading = Some(Arc::new(Turns::new(leading)));
-        let waiting = Arc::new(Waiting { leading: Mutex::new(leading), taken: Condvar::new() });
+        let leading = Some(Arc::new(FairLock::new(leading)));
+        let waiting = Arc::new(UnclaimedLog { leading: Mutex::new(leading), taken: Condvar::new() });
         let beating = Arc::clone(&waiting);
         // Without this thread, a slow recovery may lose the leadership, and nothing else.
         let _ = thread::Builder::new()
@@ -78,7 +78,7 @@ pub struct StoreLog {
 }
 
 /// Sends heartbeats until the leadership was claimed or lost.
-fn beat_until_taken(waiting: &Waiting) {
+fn beat_until_taken(waiting: &UnclaimedLog) {
     let mut leading = waiting.lock();
     while leading.as_ref().is_some_and(|leading| leading.turn().beat_if_due().is_ok()) {
         leading = waiting.taken.wait_timeout(leading, LOOK_EVERY).unwrap_or_else(PoisonError::into_inner).0;
@@ -87,13 +87,13 @@ fn beat_until_taken(waiting: &Waiting) {
 
 impl Log for ReplicatedLog {
     /// May succeed once: a node that lost the leadership must stand by again.
-    fn claim(&self, known_durable_seq: u64) -> Result<Claimed, JournalError> {
+    fn claim(&self, known_durable_seq: u64) -> Result<ClaimedLog, JournalError> {
         let mut waiting = self.waiting.lock();
         let leading = waiting.clone().ok_or_else(|| JournalError::Superseded { by: String::new() })?;
         let last_seq = leading.turn().expect_record(known_durable_seq)?;
         *waiting = None;
         self.waiting.taken.notify_all();
-        Ok(Claimed { appender: Box::new(OfEngine(leading)), last_seq, torn: None })
+        Ok(ClaimedLog { appender: Box::new(OfEngine(leading)), last_seq, torn: None })
     }
 
     fn oldest_seq(&self) -> Result<Option<u64>, JournalError> {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use upesi_cluster::{Claim, ClusterId, NodeId, Patience};
+use upesi_cluster::{Claim, ClusterId, NodeId, StandbyTimeouts};
 
 /// A node's settings in its cluster.
 #[derive(Clone, Debug)]
@@ -13,7 +13,7 @@ pub struct NodeSettings {
     pub node: NodeId,
     pub claim: Claim,
     /// Conditions for its claims.
-    pub patience: Patience,
+    pub patience: StandbyTimeouts,
     /// Whether it may claim after its start without an operator's request; see
     /// [`upesi_cluster::Standby::permit_claims`].
     pub may_claim: bool,
@@ -23,5 +23,5 @@ pub struct NodeSettings {
     /// Set when the state of this node has failed: the node follows the log, and no longer claims.
     pub is_unfit: Arc<AtomicBool>,
     /// Interval of its reports to the log about the entries that it needs.
-    pub tell_every: Duration,
+    pub report_every: Duration,
 }

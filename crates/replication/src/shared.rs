@@ -2,18 +2,18 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use upesi_journal::{Appended, Appender, Batch, JournalError, Maintenance};
+use upesi_journal::{AppendedBatch, Appender, Batch, JournalError, Maintenance};
 
-use crate::leading::Leading;
+use crate::leading::LeaderLog;
 
 /// A fair lock: a waiting thread gets it before the thread that had it last. An ordinary lock would leave the store
 /// without a turn while the engine is busy.
-pub(crate) struct Turns<T> {
+pub(crate) struct FairLock<T> {
     gate: Mutex<()>,
     value: Mutex<T>,
 }
 
-impl<T> Turns<T> {
+impl<T> FairLock<T> {
     pub const fn new(value: T) -> Self {
         Self { gate: Mutex::new(()), value: Mutex::new(value) }
     }
@@ -26,10 +26,10 @@ impl<T> Turns<T> {
 }
 
 /// Appends the engine's records.
-pub(crate) struct OfEngine(pub Arc<Turns<Leading>>);
+pub(crate) struct OfEngine(pub Arc<FairLock<LeaderLog>>);
 
 impl Appender for OfEngine {
-    fn append(&mut self, batch: &mut Batch) -> Result<Appended, JournalError> {
+    fn append(&mut self, batch: &mut Batch) -> Result<AppendedBatch, JournalError> {
         self.0.turn().append(batch)
     }
 
@@ -55,10 +55,10 @@ impl Appender for OfEngine {
 }
 
 /// Appends the store's records. The engine sends the heartbeats.
-pub(crate) struct OfStore(pub Arc<Turns<Leading>>);
+pub(crate) struct OfStore(pub Arc<FairLock<LeaderLog>>);
 
 impl Appender for OfStore {
-    fn append(&mut self, batch: &mut Batch) -> Result<Appended, JournalError> {
+    fn append(&mut self, batch: &mut Batch) -> Result<AppendedBatch, JournalError> {
         self.0.turn().append_store(batch)
     }
 
@@ -96,7 +96,7 @@ mod tests {
 
     #[test]
     fn waiting_thread_is_next() {
-        let turns = Arc::new(Turns::new(Vec::new()));
+        let turns = Arc::new(FairLock::new(Vec::new()));
         let mut mine = turns.turn();
         let other = Arc::clone(&turns);
         let waiting = thread::spawn(move || other.turn().push("the other"));

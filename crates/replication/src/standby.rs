@@ -5,13 +5,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use upesi_cluster::{Ahead, Append, EndLost, Entry, Fold, NodeId, Position, Role, Standby, Verdict, Void};
+use upesi_cluster::{
+    Append, ClockAhead, EndLost, EntryVerdict, LogEntry, LogFold, NodeId, NodeRole, Position, Standby,
+    VoidReason,
+};
 
 use crate::clock::Clock;
-use crate::copy::{Copies, Copy};
+use crate::copy::{Copies, LocalCopy};
 use crate::error::ReplicationError;
-use crate::leading::Leading;
-use crate::partition::{Copied, Event, Partition, next};
+use crate::leading::LeaderLog;
+use crate::partition::{CopyPosition, Event, Partition, next};
 use crate::replicated_log::ReplicatedLog;
 use crate::settings::NodeSettings;
 
@@ -24,7 +27,7 @@ const ASK_EVERY: Duration = Duration::from_secs(1);
 
 /// Progress of a standby.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Progress {
+pub struct StandbyProgress {
     /// Position after the accepted entries.
     pub position: Position,
     /// Address of the leader; `None` if there is none.
@@ -39,7 +42,7 @@ pub struct Progress {
 }
 
 /// Reason why a node no longer stands by.
-pub enum Stood {
+pub enum StandbyOutcome {
     /// The node is the leader. From now on the log is the engine's journal.
     Elected(ReplicatedLog),
     /// The node was stopped.
@@ -57,10 +60,10 @@ pub fn stand_by(
     settings: &NodeSettings,
     clock: &Arc<dyn Clock>,
     stops: &Arc<AtomicBool>,
-    tell: &mut dyn FnMut(&Progress),
-) -> Result<Stood, ReplicationError> {
-    let copy = Copy::open(copies, settings.cluster, settings.tell_every)?;
-    let mut following = Following::begin(&mut *partition, copy, stops)?;
+    tell: &mut dyn FnMut(&StandbyProgress),
+) -> Result<StandbyOutcome, ReplicationError> {
+    let copy = LocalCopy::open(copies, settings.cluster, settings.report_every)?;
+    let mut following = FollowedLog::begin(&mut *partition, copy, stops)?;
     let mut standby =
         Standby::new(following.fold(), settings.node, settings.claim.clone(), settings.patience, clock.now());
     let mut start = Start::new(following.copy.ends(), settings.may_claim, clock.now());
@@ -68,15 +71,15 @@ pub fn stand_by(
     while !stops.load(Ordering::Acquire) {
         let now = clock.now();
         // Entries that have already arrived are written together.
-        let patience = if following.untold.is_none() { PATIENCE } else { Duration::ZERO };
+        let patience = if following.unreported.is_none() { PATIENCE } else { Duration::ZERO };
         match next(&mut *partition, patience)? {
             Some(Event::Entry { offset, bytes, appended_ns }) => {
                 lost_end = LostEnd::default();
                 let was_called = standby.fold().is_left_to(settings.node);
                 let entry = ArrivedEntry { offset, bytes: &bytes, appended_ns };
                 standby = match following.read(standby, partition.name(), entry, now, tell)? {
-                    Role::Standby(standby) => standby,
-                    Role::Leader(mut leader) => {
+                    NodeRole::Standby(standby) => standby,
+                    NodeRole::Leader(mut leader) => {
                         following.write(tell)?;
                         if settings.is_unfit.load(Ordering::Acquire) {
                             partition.append(leader.hand_over(NodeId::ANY, clock.wall_ns()));
@@ -85,15 +88,15 @@ pub fn stand_by(
                         }
                         partition.stop_reading();
                         let (clock, stops) = (Arc::clone(clock), Arc::clone(stops));
-                        let leading = Leading::new(leader, partition, following.copy, clock, stops);
-                        return Ok(Stood::Elected(ReplicatedLog::new(leading, was_called)));
+                        let leading = LeaderLog::new(leader, partition, following.copy, clock, stops);
+                        return Ok(StandbyOutcome::Elected(ReplicatedLog::new(leading, was_called)));
                     }
-                    Role::Newer(_) => {
+                    NodeRole::Newer(_) => {
                         following.write(tell)?;
                         return Err(ReplicationError::Newer { log: partition.name().to_owned(), offset });
                     }
                 };
-                if following.untold.is_some() {
+                if following.unreported.is_some() {
                     continue;
                 }
             }
@@ -101,11 +104,11 @@ pub fn stand_by(
             Some(Event::Acknowledged { .. } | Event::Unknown { .. }) => {}
             None => following.write(tell)?,
         }
-        if let Some(Ahead { hand_over, by: ahead }) = standby.take_ahead() {
+        if let Some(ClockAhead { hand_over, by: ahead }) = standby.take_ahead() {
             partition.append(hand_over);
-            tell(&Progress { ahead, ..following.progress(standby.fold()) });
+            tell(&StandbyProgress { ahead, ..following.progress(standby.fold()) });
         }
-        let moment = Moment { now, wall_ns: clock.wall_ns() };
+        let moment = ClockReading { now, wall_ns: clock.wall_ns() };
         start.permit_claims(&mut standby, &mut *partition, settings, moment)?;
         if standby.asks_for_end(now) {
             let end = partition.end();
@@ -125,7 +128,7 @@ pub fn stand_by(
     following.write(tell)?;
     following.copy.save_last()?;
     partition.needs(following.copy.needs(), following.copy.ends());
-    Ok(Stood::Stopped)
+    Ok(StandbyOutcome::Stopped)
 }
 
 /// The time since which the log ends before the position of this node.
@@ -153,7 +156,7 @@ impl LostEnd {
 
 /// The current time by both clocks.
 #[derive(Clone, Copy)]
-struct Moment {
+struct ClockReading {
     /// By the monotonic clock.
     now: Duration,
     /// Time by the wall clock since 1970, in nanoseconds.
@@ -163,7 +166,7 @@ struct Moment {
 /// State of a node after its start, while it does not know whether the log lost its end.
 struct Start {
     /// End of its copy at the start.
-    copied: Copied,
+    copied: CopyPosition,
     is_wanted: bool,
     /// Whether the check is complete: the log contains its copy, and no other node reported more.
     is_over: bool,
@@ -176,7 +179,7 @@ struct Start {
 }
 
 impl Start {
-    const fn new(copied: Copied, is_wanted: bool, now: Duration) -> Self {
+    const fn new(copied: CopyPosition, is_wanted: bool, now: Duration) -> Self {
         let (lacking_since, next_offset, is_over) = (now, 0, false);
         Self { copied, is_wanted, is_over, lacking_since, next_offset, asked_at: None, behind_since: None }
     }
@@ -187,7 +190,7 @@ impl Start {
         standby: &mut Standby,
         partition: &mut dyn Partition,
         settings: &NodeSettings,
-        moment: Moment,
+        moment: ClockReading,
     ) -> Result<(), ReplicationError> {
         if settings.is_unfit.load(Ordering::Acquire) {
             standby.withdraw();
@@ -205,15 +208,15 @@ impl Start {
     }
 
     /// Whether the log contains everything in this node's copy.
-    fn has_all(&self, fold: &Fold) -> bool {
-        Copied::up_to(fold.position()).has_all_of(&self.copied)
+    fn has_all(&self, fold: &LogFold) -> bool {
+        CopyPosition::up_to(fold.position()).has_all_of(&self.copied)
     }
 
     /// Whether claims are permitted from now on; becomes true at most once.
     fn may_claim(
         &mut self,
         partition: &mut dyn Partition,
-        fold: &Fold,
+        fold: &LogFold,
         now: Duration,
     ) -> Result<bool, ReplicationError> {
         if self.is_over {
@@ -233,7 +236,7 @@ impl Start {
     fn expect_more(
         &mut self,
         partition: &mut dyn Partition,
-        fold: &Fold,
+        fold: &LogFold,
         now: Duration,
     ) -> Result<(), ReplicationError> {
         let position = fold.position();
@@ -261,7 +264,7 @@ impl Start {
     fn ask(
         &mut self,
         partition: &mut dyn Partition,
-        fold: &Fold,
+        fold: &LogFold,
         now: Duration,
     ) -> Result<bool, ReplicationError> {
         if self.asked_at.is_some_and(|asked| now.saturating_sub(asked) < ASK_EVERY) {
@@ -270,7 +273,7 @@ impl Start {
         self.asked_at = Some(now);
         let position = fold.position();
         let Some(others) = partition.furthest_of_others() else { return Ok(false) };
-        if Copied::up_to(position).has_all_of(&others) {
+        if CopyPosition::up_to(position).has_all_of(&others) {
             self.is_over = true;
             return Ok(true);
         }
@@ -282,7 +285,7 @@ impl Start {
         if now.saturating_sub(*self.behind_since.get_or_insert(now)) < LOST_AFTER {
             return Ok(false);
         }
-        let (log, Copied { seq, store_seq }) = (partition.name().to_owned(), others);
+        let (log, CopyPosition { seq, store_seq }) = (partition.name().to_owned(), others);
         Err(ReplicationError::BehindOthers { log, seq, store_seq })
     }
 }
@@ -310,19 +313,19 @@ struct ArrivedEntry<'a> {
 }
 
 /// The copy, and the last entry that was accepted before the start, until it was seen again.
-struct Following {
-    copy: Copy,
+struct FollowedLog {
+    copy: LocalCopy,
     /// Progress to report once the copy is written.
-    untold: Option<Progress>,
+    unreported: Option<StandbyProgress>,
     /// The offset of the entry that was accepted last.
     expected_at: Option<u64>,
     entry_at_ns: i64,
 }
 
-impl Following {
+impl FollowedLog {
     fn begin(
         partition: &mut dyn Partition,
-        mut copy: Copy,
+        mut copy: LocalCopy,
         stops: &AtomicBool,
     ) -> Result<Self, ReplicationError> {
         if let Some(offsets) = bounds(partition, stops)? {
@@ -332,54 +335,54 @@ impl Following {
         // Before reading, so that the log does not delete the entries that are read next.
         partition.needs(needed, copy.ends());
         partition.read_from(needed);
-        Ok(Self { copy, untold: None, expected_at, entry_at_ns: 0 })
+        Ok(Self { copy, unreported: None, expected_at, entry_at_ns: 0 })
     }
 
-    fn fold(&self) -> Fold {
-        Fold::new(self.copy.place().cluster, self.copy.place().position.clone())
+    fn fold(&self) -> LogFold {
+        LogFold::new(self.copy.place().cluster, self.copy.place().position.clone())
     }
 
-    /// Reads an entry; returns the role of the node after it. The next [`Following::write`] reports the progress.
+    /// Reads an entry; returns the role of the node after it. The next [`FollowedLog::write`] reports the progress.
     fn read(
         &mut self,
         standby: Standby,
         log: &str,
         entry: ArrivedEntry<'_>,
         now: Duration,
-        tell: &mut dyn FnMut(&Progress),
-    ) -> Result<Role, ReplicationError> {
+        tell: &mut dyn FnMut(&StandbyProgress),
+    ) -> Result<NodeRole, ReplicationError> {
         let ArrivedEntry { offset, bytes, appended_ns } = entry;
         if let Some(accepted) = self.expected_at.take() {
             let is_it = offset == accepted
-                && Entry::decode(bytes).is_ok_and(|entry| entry.chain == standby.fold().position().chain);
+                && LogEntry::decode(bytes).is_ok_and(|entry| entry.chain == standby.fold().position().chain);
             return if is_it {
-                Ok(Role::Standby(standby))
+                Ok(NodeRole::Standby(standby))
             } else {
                 Err(ReplicationError::OtherLog { log: log.to_owned(), accepted })
             };
         }
         let (role, verdict) = standby.read(offset, bytes, appended_ns, now);
         let fold = match &role {
-            Role::Standby(standby) | Role::Newer(standby) => standby.fold(),
-            Role::Leader(leader) => leader.fold(),
+            NodeRole::Standby(standby) | NodeRole::Newer(standby) => standby.fold(),
+            NodeRole::Leader(leader) => leader.fold(),
         };
         match verdict {
-            Verdict::Accepted(entry) => {
+            EntryVerdict::Accepted(entry) => {
                 self.entry_at_ns = entry.times.last_ns;
                 self.copy.accept(log, offset, &entry)?;
                 self.copy.advance(fold, offset);
-                self.untold = Some(self.progress(fold));
+                self.unreported = Some(self.progress(fold));
             }
             // Two clusters on one log would obstruct each other without an error. A node that has followed its own
             // cluster reports this.
-            Verdict::Void(Void::ForeignCluster) if !self.copy.has_any() => {
+            EntryVerdict::Void(VoidReason::ForeignCluster) if !self.copy.has_any() => {
                 return Err(ReplicationError::ForeignLog { log: log.to_owned() });
             }
-            Verdict::Void(void) if void.is_alarming() => {
+            EntryVerdict::Void(void) if void.is_alarming() => {
                 self.write(tell)?;
-                tell(&Progress { is_alarming: true, ..self.progress(fold) });
+                tell(&StandbyProgress { is_alarming: true, ..self.progress(fold) });
             }
-            Verdict::Void(_) | Verdict::Newer(_) => {}
+            EntryVerdict::Void(_) | EntryVerdict::Newer(_) => {}
         }
         if self.copy.is_write_due() {
             self.write(tell)?;
@@ -388,16 +391,16 @@ impl Following {
     }
 
     /// Writes the entries that were read, and reports the progress.
-    fn write(&mut self, tell: &mut dyn FnMut(&Progress)) -> Result<(), ReplicationError> {
-        if let Some(progress) = self.untold.take() {
+    fn write(&mut self, tell: &mut dyn FnMut(&StandbyProgress)) -> Result<(), ReplicationError> {
+        if let Some(progress) = self.unreported.take() {
             self.copy.write()?;
             tell(&progress);
         }
         Ok(())
     }
 
-    fn progress(&self, fold: &Fold) -> Progress {
-        Progress {
+    fn progress(&self, fold: &LogFold) -> StandbyProgress {
+        StandbyProgress {
             position: fold.position().clone(),
             leader: fold.claim().map(|claim| claim.address.clone()),
             entry_at_ns: self.entry_at_ns,

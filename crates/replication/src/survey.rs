@@ -1,12 +1,12 @@
 //! Reads the log for operators.
 
-use upesi_cluster::{ClusterId, Entry, Fold, Position, Verdict};
+use upesi_cluster::{ClusterId, EntryVerdict, LogEntry, LogFold, Position};
 use upesi_journal::Disk;
 
+use crate::checkpoint::Checkpoint;
 use crate::error::ReplicationError;
 use crate::history::{LOOKS_MAX, PATIENCE};
 use crate::partition::{Event, Partition, next};
-use crate::place::Place;
 
 /// Reads the log up to `end`, from the position of a node's directory, or without one from its beginning. Returns the
 /// position of the directory, and the fold at the end. Writes nothing.
@@ -19,8 +19,8 @@ pub fn survey(
     disk: Option<&dyn Disk>,
     cluster: ClusterId,
     end: u64,
-) -> Result<(Option<Position>, Fold), ReplicationError> {
-    let place = disk.map(Place::load).transpose()?.flatten();
+) -> Result<(Option<Position>, LogFold), ReplicationError> {
+    let place = disk.map(Checkpoint::load).transpose()?.flatten();
     if let Some(place) = place.as_ref().filter(|place| place.cluster != cluster) {
         return Err(ReplicationError::OtherCluster { found: place.cluster.0, expected: cluster.0 });
     }
@@ -29,7 +29,7 @@ pub fn survey(
         return Err(ReplicationError::Deleted { log: partition.name().to_owned(), begin, needed });
     }
     let copied = place.as_ref().map(|place| place.position.clone());
-    let mut fold = Fold::new(cluster, place.unwrap_or(Place::start(cluster)).position);
+    let mut fold = LogFold::new(cluster, place.unwrap_or(Checkpoint::start(cluster)).position);
     read_to(partition, &mut fold, end, &mut |_, _, _| Ok(()))?;
     Ok((copied, fold))
 }
@@ -40,9 +40,9 @@ pub fn survey(
 /// An error of `accept`; a newer hub wrote an entry, or no entry arrived for ten seconds.
 pub(crate) fn read_to(
     partition: &mut dyn Partition,
-    fold: &mut Fold,
+    fold: &mut LogFold,
     end: u64,
-    accept: &mut dyn FnMut(&Fold, u64, &Entry<'_>) -> Result<(), ReplicationError>,
+    accept: &mut dyn FnMut(&LogFold, u64, &LogEntry<'_>) -> Result<(), ReplicationError>,
 ) -> Result<(), ReplicationError> {
     partition.read_from(fold.position().next_offset);
     let mut looks = 0;
@@ -52,9 +52,9 @@ pub(crate) fn read_to(
         match event {
             Some(Event::Entry { offset, bytes, .. }) => {
                 match fold.read(offset, &bytes) {
-                    Verdict::Accepted(entry) => accept(fold, offset, &entry)?,
-                    Verdict::Void(_) => {}
-                    Verdict::Newer(_) => return Err(ReplicationError::Newer { log: log(), offset }),
+                    EntryVerdict::Accepted(entry) => accept(fold, offset, &entry)?,
+                    EntryVerdict::Void(_) => {}
+                    EntryVerdict::Newer(_) => return Err(ReplicationError::Newer { log: log(), offset }),
                 }
                 looks = 0;
             }

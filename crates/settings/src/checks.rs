@@ -4,37 +4,37 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use upesi_http::Network;
 use upesi_kafka::ENTRY_BYTES_MAX;
-use upesi_keys::Place;
+use upesi_keys::PrivateKeyLocation;
 
 use super::catalogue::{Dfsp, OperatorProvider, Provider, Settings, Tls};
 use super::choices::{
     Approvers, ClusterLog, ProductionRule, Profile, Requirement, SaslMechanism, SignatureMode, TlsMode,
 };
 use super::kind::Choice;
-use super::mistake::{Mistake, Origin};
-use super::setting::{Entry, Reader};
+use super::mistake::{Mistake, ValueOrigin};
+use super::setting::{Reader, SettingValue};
 
 /// Settings to be checked, with the values as they are written and their origins.
-pub(super) struct Checked<'a> {
+pub(super) struct CheckedSettings<'a> {
     settings: &'a Settings,
-    entries: BTreeMap<&'a str, &'a Entry>,
+    entries: BTreeMap<&'a str, &'a SettingValue>,
     /// The settings that have a mistake.
     wrong: &'a BTreeSet<String>,
 }
 
-impl<'a> Checked<'a> {
+impl<'a> CheckedSettings<'a> {
     pub fn new(settings: &'a Settings, reader: &'a Reader) -> Self {
         let entries = reader.entries.iter().map(|entry| (entry.key.as_str(), entry)).collect();
         Self { settings, entries, wrong: &reader.wrong }
     }
 
     /// The value of a setting as it is written; `None` if it has a mistake. No other mistake is reported then.
-    fn sound(&self, key: &str) -> Option<&'a Entry> {
+    fn sound(&self, key: &str) -> Option<&'a SettingValue> {
         let entry = self.entries.get(key).unwrap_or_else(|| unreachable!("{key} is not a setting"));
         (!self.wrong.contains(key)).then_some(entry)
     }
 
-    fn origin(&self, key: &str) -> Option<&'a Origin> {
+    fn origin(&self, key: &str) -> Option<&'a ValueOrigin> {
         self.sound(key).map(|entry| &entry.origin)
     }
 
@@ -50,7 +50,7 @@ impl<'a> Checked<'a> {
     }
 
     /// A whole number, in the unit of the setting's name.
-    fn number(&self, key: &str) -> Option<(i64, &'a Origin)> {
+    fn number(&self, key: &str) -> Option<(i64, &'a ValueOrigin)> {
         let entry = self.sound(key)?;
         Some((entry.value.as_integer()?, &entry.origin))
     }
@@ -79,7 +79,7 @@ const NOT_ABOVE: &[(&str, &str, i64)] = &[
 ];
 
 /// Finds every contradiction.
-pub(super) fn contradictions(checked: &Checked<'_>) -> Vec<Mistake> {
+pub(super) fn contradictions(checked: &CheckedSettings<'_>) -> Vec<Mistake> {
     let Settings { fspiop_tls, admin_tls, metrics_tls, .. } = checked.settings;
     let mut mistakes: Vec<Mistake> =
         NOT_ABOVE.iter().filter_map(|(low, high, factor)| not_above(checked, low, high, *factor)).collect();
@@ -98,7 +98,7 @@ pub(super) fn contradictions(checked: &Checked<'_>) -> Vec<Mistake> {
 }
 
 /// A provider needs an audience, suitable roles, and a secure connection to its keys.
-fn providers(checked: &Checked<'_>) -> Vec<Mistake> {
+fn providers(checked: &CheckedSettings<'_>) -> Vec<Mistake> {
     let Settings { oidc, oidc_dfsps, oauth, .. } = checked.settings;
     let [staff, dfsps] = [&oidc.provider, &oidc_dfsps.provider];
     let is_shared = dfsps.issuer.is_some() && dfsps.issuer == staff.issuer;
@@ -119,7 +119,7 @@ fn providers(checked: &Checked<'_>) -> Vec<Mistake> {
 
 /// A provider needs an audience, and authorities for `https://`. `problem` is another reason against it.
 fn provider_of(
-    checked: &Checked<'_>,
+    checked: &CheckedSettings<'_>,
     section: &str,
     provider: &Provider,
     problem: Option<&str>,
@@ -139,7 +139,7 @@ fn provider_of(
 
 /// A provider of the hub's users cannot assign roles of DFSPs' users, and vice versa. A user of a DFSP needs a DFSP.
 fn wrong_role(
-    checked: &Checked<'_>,
+    checked: &CheckedSettings<'_>,
     section: &str,
     operators: &OperatorProvider,
     is_of_dfsps: bool,
@@ -154,46 +154,46 @@ fn wrong_role(
 }
 
 /// Reports the mistake at the value that was set explicitly, not at a default.
-fn not_above(checked: &Checked<'_>, low: &str, high: &str, factor: i64) -> Option<Mistake> {
+fn not_above(checked: &CheckedSettings<'_>, low: &str, high: &str, factor: i64) -> Option<Mistake> {
     let ((lower, low_origin), (upper, high_origin)) = (checked.number(low)?, checked.number(high)?);
     if lower <= upper.saturating_mul(factor) {
         return None;
     }
-    if *low_origin == Origin::Default {
+    if *low_origin == ValueOrigin::Default {
         checked.mistake(high, format!("{high} = {upper} is too low for {low} = {lower} ({low_origin})"))
     } else {
         checked.mistake(low, format!("{low} = {lower} is too high for {high} = {upper} ({high_origin})"))
     }
 }
 
-fn same_port(checked: &Checked<'_>) -> Option<Mistake> {
+fn same_port(checked: &CheckedSettings<'_>) -> Option<Mistake> {
     let (fspiop, admin) = (checked.settings.fspiop.listen, checked.settings.admin.listen);
     checked.origin("fspiop.listen")?;
     let overlap = fspiop.ip() == admin.ip() || fspiop.ip().is_unspecified() || admin.ip().is_unspecified();
     if fspiop.port() != admin.port() || fspiop.port() == 0 || !overlap {
         return None;
     }
-    let is_default = *checked.origin("admin.listen")? == Origin::Default;
+    let is_default = *checked.origin("admin.listen")? == ValueOrigin::Default;
     let key = if is_default { "fspiop.listen" } else { "admin.listen" };
     let text = format!("fspiop.listen = {fspiop} and admin.listen = {admin} need different ports");
     checked.mistake(key, text)
 }
 
-fn default_version(checked: &Checked<'_>) -> Option<Mistake> {
+fn default_version(checked: &CheckedSettings<'_>) -> Option<Mistake> {
     let fspiop = &checked.settings.fspiop;
     let accepted = "fspiop.versions_accepted";
     checked.origin(accepted)?;
     if fspiop.versions_accepted.contains(&fspiop.version_default) {
         return None;
     }
-    let is_default = *checked.origin("fspiop.version_default")? == Origin::Default;
+    let is_default = *checked.origin("fspiop.version_default")? == ValueOrigin::Default;
     let key = if is_default { accepted } else { "fspiop.version_default" };
     checked
         .mistake(key, format!("fspiop.version_default = {} is not among {accepted}", fspiop.version_default))
 }
 
 /// The mode of a section requires certain files.
-fn needed_files(checked: &Checked<'_>, section: &str, tls: &Tls) -> Option<Mistake> {
+fn needed_files(checked: &CheckedSettings<'_>, section: &str, tls: &Tls) -> Option<Mistake> {
     let (key, missing) = (format!("{section}.mode"), missing_file(tls)?);
     checked.needs(&key, &format!("{key} = {}", tls.mode.word()), &format!("{section}.{missing}"))
 }
@@ -212,7 +212,7 @@ fn missing_file(tls: &Tls) -> Option<&'static str> {
 const BEYOND_COMMANDS: usize = 1024 * 1024;
 
 /// A port for other nodes needs an address, TLS, and an entry in the list of nodes.
-fn port_of_a_node(checked: &Checked<'_>) -> Option<Mistake> {
+fn port_of_a_node(checked: &CheckedSettings<'_>) -> Option<Mistake> {
     let Settings { cluster, cluster_tls, .. } = checked.settings;
     let address = cluster.listen?;
     let key = "cluster.listen";
@@ -237,7 +237,7 @@ fn port_of_a_node(checked: &Checked<'_>) -> Option<Mistake> {
 }
 
 /// A batch is one entry of the log. Brokers reject an entry above their limit, and the leader would retry it forever.
-fn entries_of_a_cluster(checked: &Checked<'_>) -> Option<Mistake> {
+fn entries_of_a_cluster(checked: &CheckedSettings<'_>) -> Option<Mistake> {
     let Settings { cluster, engine, .. } = checked.settings;
     let (bytes, most) = (engine.batch_bytes_max, ENTRY_BYTES_MAX - BEYOND_COMMANDS);
     if cluster.log == ClusterLog::None || bytes <= most {
@@ -248,9 +248,9 @@ fn entries_of_a_cluster(checked: &Checked<'_>) -> Option<Mistake> {
 }
 
 /// Files for TLS to the brokers. The Kafka client does not support PKCS #11 tokens.
-fn broker_files(checked: &Checked<'_>) -> Option<Mistake> {
+fn broker_files(checked: &CheckedSettings<'_>) -> Option<Mistake> {
     let tls = &checked.settings.broker_tls;
-    if matches!(tls.key_file, Some(Place::Token(_))) {
+    if matches!(tls.key_file, Some(PrivateKeyLocation::Token(_))) {
         let text = "broker_tls.key_file must be a file: the brokers' client cannot use a token".to_owned();
         return checked.mistake("broker_tls.key_file", text);
     }
@@ -266,7 +266,7 @@ fn broker_files(checked: &Checked<'_>) -> Option<Mistake> {
 }
 
 /// A login needs a name and a password. `PLAIN` sends both unencrypted, so it also needs TLS.
-fn broker_login(checked: &Checked<'_>) -> Option<Mistake> {
+fn broker_login(checked: &CheckedSettings<'_>) -> Option<Mistake> {
     let Settings { broker_sasl, broker_tls, .. } = checked.settings;
     let missing = match broker_sasl.mechanism {
         SaslMechanism::None => return None,
@@ -280,7 +280,7 @@ fn broker_login(checked: &Checked<'_>) -> Option<Mistake> {
 }
 
 /// A setting with the location of a private key.
-type KeySetting = (&'static str, fn(&Settings) -> Option<&Place>);
+type KeySetting = (&'static str, fn(&Settings) -> Option<&PrivateKeyLocation>);
 
 const KEY_LOCATIONS: [KeySetting; 8] = [
     ("fspiop_tls.key_file", |settings| settings.fspiop_tls.port.key_file.as_ref()),
@@ -295,18 +295,18 @@ const KEY_LOCATIONS: [KeySetting; 8] = [
 
 /// A key in a token needs the settings of the token.
 fn private_key(
-    checked: &Checked<'_>,
+    checked: &CheckedSettings<'_>,
     key: &str,
-    location: &fn(&Settings) -> Option<&Place>,
+    location: &fn(&Settings) -> Option<&PrivateKeyLocation>,
 ) -> Option<Mistake> {
-    let Some(Place::Token(_)) = location(checked.settings) else { return None };
+    let Some(PrivateKeyLocation::Token(_)) = location(checked.settings) else { return None };
     let pkcs11 = &checked.settings.pkcs11;
     let needed = [("pkcs11.module", pkcs11.module.is_some()), ("pkcs11.pin_file", pkcs11.pin_file.is_some())];
     let (missing, _) = needed.into_iter().find(|(_, is_there)| !is_there)?;
     checked.needs(key, &format!("{key} names a token, which"), missing)
 }
 
-fn outbound_files(checked: &Checked<'_>) -> Option<Mistake> {
+fn outbound_files(checked: &CheckedSettings<'_>) -> Option<Mistake> {
     let tls = &checked.settings.outbound_tls;
     let anchors = tls.anchors_file.is_some();
     let (certificate, key) = (tls.certificate_file.is_some(), tls.key_file.is_some());
@@ -503,7 +503,7 @@ fn bounds_lookup_misses(settings: &Settings) -> bool {
 }
 
 /// The requirements of the profile that are neither met nor waived.
-pub(super) fn short_of_production(checked: &Checked<'_>) -> Vec<Mistake> {
+pub(super) fn short_of_production(checked: &CheckedSettings<'_>) -> Vec<Mistake> {
     let settings = checked.settings;
     if settings.security.profile != Profile::Production {
         return Vec::new();

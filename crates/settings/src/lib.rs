@@ -20,10 +20,10 @@ mod variables;
 mod words;
 
 use catalogue::{DFSP_SECTION, key_prefix};
-use checks::Checked;
+use checks::CheckedSettings;
 use serde_json::json;
 use setting::{DFSP, Reader};
-use sources::Gathered;
+use sources::SourceValues;
 
 pub use catalogue::{
     Admin, Admission, Archive, BrokerSasl, CATALOGUE, Callbacks, ClientProvider, Cluster, CommonTls, Data,
@@ -38,8 +38,8 @@ pub use choices::{
     TopicReplicas, Unprotected, UnsignedDelete,
 };
 pub use kind::Choice;
-pub use mistake::{Mistake, Origin};
-pub use setting::{Entry, Section, Setting};
+pub use mistake::{Mistake, ValueOrigin};
+pub use setting::{Section, Setting, SettingValue};
 pub use sources::Sources;
 pub use values::SignatureModes;
 pub use variables::{VARIABLE_PREFIX, mistakes as environment_mistakes};
@@ -47,28 +47,32 @@ pub use words::QuoteRules;
 
 /// The settings in effect, with the origin of each.
 #[derive(Clone, Debug)]
-pub struct Effective {
+pub struct EffectiveSettings {
     /// The typed tree.
     pub settings: Settings,
     /// Every setting with its value and origin: the sections in the order of the catalogue, then the DFSPs' tables.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<SettingValue>,
 }
 
 /// Reads all sources and validates the whole.
 ///
 /// # Errors
 /// Every mistake in every source, in the order of the sources, then contradictions between values.
-pub fn load(sources: &Sources) -> Result<Effective, Vec<Mistake>> {
-    let Gathered { given, dfsps, mut mistakes } = Gathered::gather(sources);
+pub fn load(sources: &Sources) -> Result<EffectiveSettings, Vec<Mistake>> {
+    let SourceValues { given, dfsps, mut mistakes } = SourceValues::gather(sources);
     let mut reader = Reader::new(given);
     let settings = Settings::read(&dfsps, &mut reader);
     mistakes.append(&mut reader.mistakes);
-    let checked = Checked::new(&settings, &reader);
+    let checked = CheckedSettings::new(&settings, &reader);
     mistakes.extend(checks::contradictions(&checked));
     if mistakes.is_empty() {
         mistakes = checks::short_of_production(&checked);
     }
-    if mistakes.is_empty() { Ok(Effective { settings, entries: reader.entries }) } else { Err(mistakes) }
+    if mistakes.is_empty() {
+        Ok(EffectiveSettings { settings, entries: reader.entries })
+    } else {
+        Err(mistakes)
+    }
 }
 
 /// All mistakes as one text, one per line.
@@ -87,7 +91,7 @@ pub fn describe(mistakes: &[Mistake]) -> String {
 const ORIGIN_COLUMN: usize = 48;
 
 /// A TOML file with the same effect, with the origin of each value as a comment.
-pub fn to_toml(effective: &Effective) -> String {
+pub fn to_toml(effective: &EffectiveSettings) -> String {
     let mut page = String::new();
     for section in SECTIONS {
         push_table(&mut page, &format!("[{}]", section.name), effective, section.name);
@@ -100,30 +104,30 @@ pub fn to_toml(effective: &Effective) -> String {
 }
 
 /// Adds the entries of a table.
-fn push_table(page: &mut String, head: &str, effective: &Effective, prefix: &str) {
+fn push_table(page: &mut String, head: &str, effective: &EffectiveSettings, prefix: &str) {
     if !page.is_empty() {
         page.push('\n');
     }
     page.push_str(&format!("{head}\n"));
     let start = format!("{prefix}.");
-    let in_table = |entry: &&Entry| entry.key.strip_suffix(entry.name) == Some(start.as_str());
-    for Entry { name, value, origin, .. } in effective.entries.iter().filter(in_table) {
+    let in_table = |entry: &&SettingValue| entry.key.strip_suffix(entry.name) == Some(start.as_str());
+    for SettingValue { name, value, origin, .. } in effective.entries.iter().filter(in_table) {
         let line = format!("{name} = {value}");
         page.push_str(&format!("{line:<ORIGIN_COLUMN$} # {origin}\n"));
     }
 }
 
 /// One JSON array; each element has `key`, `value` and `origin`.
-pub fn to_json(effective: &Effective) -> String {
+pub fn to_json(effective: &EffectiveSettings) -> String {
     let entries: Vec<_> = effective
         .entries
         .iter()
-        .map(|Entry { key, value, origin, .. }| {
+        .map(|SettingValue { key, value, origin, .. }| {
             let origin = match origin {
-                Origin::Default => json!({"kind": "default"}),
-                Origin::File { path, line } => json!({"kind": "file", "path": path, "line": line}),
-                Origin::Environment(name) => json!({"kind": "environment", "name": name}),
-                Origin::Flag(flag) => json!({"kind": "flag", "flag": flag}),
+                ValueOrigin::Default => json!({"kind": "default"}),
+                ValueOrigin::File { path, line } => json!({"kind": "file", "path": path, "line": line}),
+                ValueOrigin::Environment(name) => json!({"kind": "environment", "name": name}),
+                ValueOrigin::Flag(flag) => json!({"kind": "flag", "flag": flag}),
             };
             json!({"key": key, "value": value, "origin": origin})
         })

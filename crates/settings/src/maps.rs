@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use upesi_http::{Origin, Target, check_address, too_large_port};
-use upesi_ledger::Role;
+use upesi_ledger::OperatorRole;
 use upesi_process::values::why_no_port;
 
 use super::kind::Kind;
@@ -65,17 +65,17 @@ fn node_address(item: &str, address: &str) -> Result<Origin, String> {
 pub struct RolesOfGroups;
 
 impl Kind for RolesOfGroups {
-    type Value = BTreeMap<String, Vec<Role>>;
+    type Value = BTreeMap<String, Vec<OperatorRole>>;
 
     fn wanted() -> String {
         "a group and its role, such as hub-treasury=treasury".to_owned()
     }
 
     fn read(raw: &Raw) -> Result<Self::Value, String> {
-        let mut roles = BTreeMap::<String, Vec<Role>>::new();
+        let mut roles = BTreeMap::<String, Vec<OperatorRole>>::new();
         for (group, role) in raw.pairs(&Self::wanted())? {
-            let role = Role::parse(role).ok_or_else(|| {
-                let names: Vec<_> = Role::ALL.iter().map(|role| role.name()).collect();
+            let role = OperatorRole::parse(role).ok_or_else(|| {
+                let names: Vec<_> = OperatorRole::ALL.iter().map(|role| role.name()).collect();
                 format!("{role:?} is not a role; the roles are {}", names.join(", "))
             })?;
             roles.entry(group.to_owned()).or_default().push(role);
@@ -84,7 +84,7 @@ impl Kind for RolesOfGroups {
     }
 
     fn show(value: &Self::Value) -> toml::Value {
-        let names = |roles: &Vec<Role>| roles.iter().map(|role| role.name()).collect::<Vec<_>>();
+        let names = |roles: &Vec<OperatorRole>| roles.iter().map(|role| role.name()).collect::<Vec<_>>();
         value.iter().map(|(group, roles)| (group.clone(), names(roles))).collect::<BTreeMap<_, _>>().into()
     }
 }

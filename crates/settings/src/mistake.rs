@@ -4,7 +4,7 @@ use std::fmt;
 
 /// Origin of a value. Later variants take precedence over earlier ones.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Origin {
+pub enum ValueOrigin {
     /// The default of the catalogue.
     Default,
     /// A line of a file.
@@ -20,7 +20,7 @@ pub enum Origin {
     Flag(String),
 }
 
-impl fmt::Display for Origin {
+impl fmt::Display for ValueOrigin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Default => f.write_str("default"),
@@ -36,7 +36,7 @@ impl fmt::Display for Origin {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mistake {
     /// Origin of the wrong value.
-    pub origin: Origin,
+    pub origin: ValueOrigin,
     /// Description of the mistake and of the correct form.
     pub text: String,
 }

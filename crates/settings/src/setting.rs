@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::kind::Kind;
-use super::mistake::{Mistake, Origin};
+use super::mistake::{Mistake, ValueOrigin};
 use super::raw::Raw;
 
 /// Name of the tables with settings of single DFSPs.
@@ -89,7 +89,7 @@ pub(crate) trait Group: Sized {
     fn list(section: &'static Section, settings: &mut Vec<Setting>);
 
     /// Reads the values in a place.
-    fn read(place: Place<'_>, reader: &mut Reader) -> Self;
+    fn read(place: SettingGroup<'_>, reader: &mut Reader) -> Self;
 }
 
 /// Adds the settings of a section: [`Group::list`] of its group.
@@ -97,7 +97,7 @@ pub(crate) type List = fn(&'static Section, &mut Vec<Setting>);
 
 /// Where the values of a group are: a section, or a table for one DFSP.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Place<'a> {
+pub(crate) struct SettingGroup<'a> {
     /// Beginning of the keys, without the dot.
     pub prefix: &'a str,
     pub section: &'static Section,
@@ -105,7 +105,7 @@ pub(crate) struct Place<'a> {
 
 /// The value of a setting in effect.
 #[derive(Clone, Debug)]
-pub struct Entry {
+pub struct SettingValue {
     /// `section.name`, or `dfsp.NAME.name`.
     pub key: String,
     /// The name alone.
@@ -113,32 +113,32 @@ pub struct Entry {
     /// The value, as it is written in TOML.
     pub value: toml::Value,
     /// The source of the value.
-    pub origin: Origin,
+    pub origin: ValueOrigin,
 }
 
 /// Parses the given values, each once.
 #[derive(Debug)]
 pub(crate) struct Reader {
-    pub given: BTreeMap<String, (Raw, Origin)>,
-    pub entries: Vec<Entry>,
+    pub given: BTreeMap<String, (Raw, ValueOrigin)>,
+    pub entries: Vec<SettingValue>,
     pub mistakes: Vec<Mistake>,
     /// The settings with a mistake. Their fields have the default, so that other mistakes are found, too.
     pub wrong: BTreeSet<String>,
 }
 
 impl Reader {
-    pub fn new(given: BTreeMap<String, (Raw, Origin)>) -> Self {
+    pub fn new(given: BTreeMap<String, (Raw, ValueOrigin)>) -> Self {
         Self { given, entries: Vec::new(), mistakes: Vec::new(), wrong: BTreeSet::new() }
     }
 
     /// Reads a setting, or takes its default. A mistake is added to the list, and the default is used.
-    pub fn read<K: Kind>(&mut self, place: Place<'_>, name: &'static str, default: &str) -> K::Value {
+    pub fn read<K: Kind>(&mut self, place: SettingGroup<'_>, name: &'static str, default: &str) -> K::Value {
         if let Some(fixed) = place.section.fixed(name) {
             return read_default::<K>(name, fixed);
         }
         let key = format!("{}.{name}", place.prefix);
         let (value, origin) = match self.given.remove(&key) {
-            None => (read_default::<K>(name, default), Origin::Default),
+            None => (read_default::<K>(name, default), ValueOrigin::Default),
             Some((raw, origin)) => match K::read(&raw) {
                 Ok(value) => (value, origin),
                 Err(text) => {
@@ -148,7 +148,7 @@ impl Reader {
                 }
             },
         };
-        self.entries.push(Entry { key, name, value: K::show(&value), origin });
+        self.entries.push(SettingValue { key, name, value: K::show(&value), origin });
         value
     }
 }
@@ -182,7 +182,7 @@ macro_rules! group {
                 );)+
             }
 
-            fn read(place: $crate::setting::Place<'_>, reader: &mut $crate::setting::Reader) -> Self {
+            fn read(place: $crate::setting::SettingGroup<'_>, reader: &mut $crate::setting::Reader) -> Self {
                 Self { $($field: $crate::setting::read_field!(place, reader, $kind $(, $field $default)?),)+ }
             }
         }
@@ -261,7 +261,7 @@ macro_rules! sections {
                 let mut sections = SECTIONS.iter();
                 let mut place = || {
                     let section = sections.next().unwrap_or_else(|| unreachable!("a section for each group"));
-                    $crate::setting::Place { prefix: section.name, section }
+                    $crate::setting::SettingGroup { prefix: section.name, section }
                 };
                 Self {
                     $($section: <$Group as $crate::setting::Group>::read(place(), reader),)+

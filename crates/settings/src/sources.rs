@@ -13,7 +13,7 @@ use upesi_types::FspId;
 
 use super::catalogue::{CATALOGUE, SECTIONS, key_prefix};
 use super::former;
-use super::mistake::{Mistake, Origin};
+use super::mistake::{Mistake, ValueOrigin};
 use super::raw::Raw;
 use super::setting::DFSP;
 use super::variables::{self, suggestion};
@@ -34,14 +34,14 @@ pub struct Sources {
 
 /// The value of each key from the source with the highest precedence, and the mistakes in the sources.
 #[derive(Debug, Default)]
-pub(super) struct Gathered {
-    pub given: BTreeMap<String, (Raw, Origin)>,
+pub(super) struct SourceValues {
+    pub given: BTreeMap<String, (Raw, ValueOrigin)>,
     /// The DFSPs with their own settings, in the order of the sources.
     pub dfsps: Vec<FspId>,
     pub mistakes: Vec<Mistake>,
 }
 
-impl Gathered {
+impl SourceValues {
     /// Reads all sources.
     pub fn gather(sources: &Sources) -> Self {
         let mut gathered = Self::default();
@@ -54,13 +54,13 @@ impl Gathered {
             gathered.read_variable(name, value);
         }
         for (flag, key, value) in &sources.flags {
-            gathered.give(key, Raw::Plain(value.clone()), Origin::Flag(flag.clone()));
+            gathered.give(key, Raw::Plain(value.clone()), ValueOrigin::Flag(flag.clone()));
         }
         gathered
     }
 
     /// Stores a value until it is parsed. The key is `section.name` or `dfsp.NAME.name`.
-    fn give(&mut self, key: &str, raw: Raw, origin: Origin) {
+    fn give(&mut self, key: &str, raw: Raw, origin: ValueOrigin) {
         if let Some(of_dfsp) = key.strip_prefix(DFSP).and_then(|rest| rest.strip_prefix('.')) {
             match of_dfsp.rsplit_once('.') {
                 Some((dfsp, name)) => {
@@ -79,7 +79,7 @@ impl Gathered {
     }
 
     /// Stores a setting of a single DFSP.
-    fn set_of_dfsp(&mut self, dfsp: &FspId, name: &str, raw: Raw, origin: Origin) {
+    fn set_of_dfsp(&mut self, dfsp: &FspId, name: &str, raw: Raw, origin: ValueOrigin) {
         let key = format!("{}.{name}", key_prefix(dfsp));
         if !is_setting(&format!("{DFSP}.{name}")) {
             self.mistake(origin, unknown_dfsp_setting(name));
@@ -95,7 +95,7 @@ impl Gathered {
     }
 
     /// The DFSP with a name. A new name is added to the list.
-    fn dfsp(&mut self, name: &str, origin: &Origin) -> Option<FspId> {
+    fn dfsp(&mut self, name: &str, origin: &ValueOrigin) -> Option<FspId> {
         let Some(found) = FspId::parse(name) else {
             let text = format!("{DFSP}: {name:?}: give a name of 1 to 32 printable ASCII characters");
             self.mistake(origin.clone(), text);
@@ -108,11 +108,11 @@ impl Gathered {
         Some(found)
     }
 
-    fn mistake(&mut self, origin: Origin, text: impl Into<String>) {
+    fn mistake(&mut self, origin: ValueOrigin, text: impl Into<String>) {
         self.mistakes.push(Mistake { origin, text: text.into() });
     }
 
-    fn unknown(&mut self, key: &str, origin: Origin) {
+    fn unknown(&mut self, key: &str, origin: ValueOrigin) {
         let text = match (former::successor(key), suggestion(key)) {
             (Some(successor), _) => format!("{key:?} is no longer a setting: {successor}"),
             (None, Some(meant)) => format!("{key:?} is not a setting; did you mean {meant:?}?"),
@@ -123,7 +123,7 @@ impl Gathered {
 
     fn read_variable(&mut self, name: &OsString, value: &OsString) {
         let name = name.to_string_lossy();
-        let origin = Origin::Environment(name.clone().into_owned());
+        let origin = ValueOrigin::Environment(name.clone().into_owned());
         match (variables::key(&name), value.to_str()) {
             (Some(key), Some(value)) => self.give(&key, Raw::Plain(value.to_owned()), origin),
             (Some(_), None) => self.mistake(origin, "its value is not UTF-8"),
@@ -133,7 +133,7 @@ impl Gathered {
 
     fn read_file(&mut self, path: &Path) {
         let shown = path.display().to_string();
-        let whole = Origin::File { path: shown.clone(), line: 0 };
+        let whole = ValueOrigin::File { path: shown.clone(), line: 0 };
         let text = match read_limited_text(path, FILE_BYTES_MAX) {
             Ok(text) => text,
             Err(error) if error.kind() == std::io::ErrorKind::FileTooLarge => {
@@ -141,7 +141,7 @@ impl Gathered {
             }
             Err(error) => return self.mistake(whole, format!("cannot be read: {error}")),
         };
-        let at = |offset: usize| Origin::File { path: shown.clone(), line: line_of(&text, offset) };
+        let at = |offset: usize| ValueOrigin::File { path: shown.clone(), line: line_of(&text, offset) };
         let (table, errors) = DeTable::parse_recoverable(&text);
         if let Some(language) = other_language(&text).filter(|_| !errors.is_empty()) {
             return self.mistake(whole, format!("it looks like {language}; settings are TOML"));
@@ -172,8 +172,8 @@ impl Gathered {
         &mut self,
         section: &str,
         content: &DeTable<'_>,
-        at: &dyn Fn(usize) -> Option<Origin>,
-        origin: Origin,
+        at: &dyn Fn(usize) -> Option<ValueOrigin>,
+        origin: ValueOrigin,
     ) {
         let known = || SECTIONS.iter().map(|known| known.name);
         if !known().any(|known| known == section) {
@@ -189,7 +189,12 @@ impl Gathered {
         }
     }
 
-    fn read_dfsps(&mut self, tables: &DeArray<'_>, at: &dyn Fn(usize) -> Option<Origin>, origin: &Origin) {
+    fn read_dfsps(
+        &mut self,
+        tables: &DeArray<'_>,
+        at: &dyn Fn(usize) -> Option<ValueOrigin>,
+        origin: &ValueOrigin,
+    ) {
         for table in tables {
             let origin = at(table.span().start).unwrap_or_else(|| origin.clone());
             let DeValue::Table(content) = table.get_ref() else {
@@ -217,7 +222,7 @@ impl Gathered {
     }
 
     /// A key outside any section.
-    fn stray(&mut self, name: &str, origin: Origin) {
+    fn stray(&mut self, name: &str, origin: ValueOrigin) {
         let home = CATALOGUE.iter().find(|setting| setting.name == name || setting.section == name);
         let text = match home {
             Some(setting) if setting.section == name => {

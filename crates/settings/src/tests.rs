@@ -34,7 +34,7 @@ fn mistakes_of(content: &str) -> Vec<String> {
         .collect()
 }
 
-fn origin_of<'a>(effective: &'a Effective, key: &str) -> &'a Origin {
+fn origin_of<'a>(effective: &'a EffectiveSettings, key: &str) -> &'a ValueOrigin {
     &effective.entries.iter().find(|entry| entry.key == key).unwrap().origin
 }
 
@@ -53,7 +53,7 @@ fn defaults_are_valid_and_have_the_documented_values() {
     let effective = load(&Sources::default()).unwrap();
     let keys = CATALOGUE.iter().filter(|setting| setting.section != DFSP).map(|setting| setting.key.as_str());
     assert!(keys.eq(effective.entries.iter().map(|entry| entry.key.as_str())));
-    assert!(effective.entries.iter().all(|entry| entry.origin == Origin::Default));
+    assert!(effective.entries.iter().all(|entry| entry.origin == ValueOrigin::Default));
     let settings = effective.settings;
     assert_eq!(settings.fspiop.listen, SocketAddr::from(([127, 0, 0, 1], 4000)));
     assert_eq!(settings.admin.listen, SocketAddr::from(([127, 0, 0, 1], 4001)));
@@ -91,12 +91,12 @@ fn flags_take_precedence_over_environment_over_file() {
     let effective = load(&sources).unwrap();
     let path = file.path.display().to_string();
     assert_eq!(effective.settings.fspiop.listen.port(), 3);
-    assert_eq!(*origin_of(&effective, "fspiop.listen"), Origin::Flag("--fspiop".into()));
+    assert_eq!(*origin_of(&effective, "fspiop.listen"), ValueOrigin::Flag("--fspiop".into()));
     assert_eq!(effective.settings.log.level.text(), "debug");
-    assert_eq!(*origin_of(&effective, "log.level"), Origin::Environment("UPESI__LOG__LEVEL".into()));
+    assert_eq!(*origin_of(&effective, "log.level"), ValueOrigin::Environment("UPESI__LOG__LEVEL".into()));
     assert_eq!(effective.settings.fspiop.workers, 1);
-    assert_eq!(*origin_of(&effective, "fspiop.workers"), Origin::File { path, line: 3 });
-    assert_eq!(*origin_of(&effective, "admin.listen"), Origin::Default);
+    assert_eq!(*origin_of(&effective, "fspiop.workers"), ValueOrigin::File { path, line: 3 });
+    assert_eq!(*origin_of(&effective, "admin.listen"), ValueOrigin::Default);
 }
 
 #[test]
@@ -525,8 +525,8 @@ fn printed_toml_has_the_same_effect() {
     }
     let again = file(&printed);
     let read = load(&Sources { file: Some(again.path.clone()), ..Sources::default() }).unwrap();
-    let values = |effective: &Effective| {
-        let pair = |entry: &Entry| (entry.key.clone(), entry.value.clone());
+    let values = |effective: &EffectiveSettings| {
+        let pair = |entry: &SettingValue| (entry.key.clone(), entry.value.clone());
         effective.entries.iter().map(pair).collect::<Vec<_>>()
     };
     assert_eq!(values(&read), values(&effective));
@@ -754,7 +754,7 @@ fn dfsp_settings_of_all_sources_are_joined() {
         (*registrations_per_s, *lookup_misses_per_s, *signature_faults_per_s),
         (Some(7), Some(5), None)
     );
-    let variable = Origin::Environment("UPESI__DFSP__GREENBANK__SIGNATURES".into());
+    let variable = ValueOrigin::Environment("UPESI__DFSP__GREENBANK__SIGNATURES".into());
     assert_eq!(*origin_of(&effective, "dfsp.greenbank.signatures"), variable);
     assert_eq!(effective.entries.iter().filter(|entry| entry.key.starts_with("dfsp.")).count(), 6);
 }

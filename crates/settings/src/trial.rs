@@ -7,7 +7,7 @@ use upesi_tls::{Identity, Trust};
 
 /// Parts of a hub that the files of a trial secure.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Secured {
+pub struct SecuredParts {
     /// Mutual TLS between the hub and DFSPs, in both directions.
     pub tls: bool,
     /// Mutual TLS on the admin port.
@@ -16,13 +16,13 @@ pub struct Secured {
     pub signatures: bool,
 }
 
-impl Secured {
+impl SecuredParts {
     /// Everything.
     pub const ALL: Self = Self { tls: true, admin: true, signatures: true };
 }
 
 /// Settings and their values.
-pub fn settings(trial: &Trial, secured: Secured) -> Vec<(String, String)> {
+pub fn settings(trial: &Trial, secured: SecuredParts) -> Vec<(String, String)> {
     let mut settings = Vec::new();
     if secured.tls {
         settings.extend(port("fspiop_tls", &trial.hub(), &trial.trust()));

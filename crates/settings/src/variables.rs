@@ -4,7 +4,7 @@ use upesi_process::hints::nearest;
 
 use super::catalogue::CATALOGUE;
 use super::former;
-use super::mistake::{Mistake, Origin};
+use super::mistake::{Mistake, ValueOrigin};
 use super::setting::{DFSP, Setting};
 
 /// Prefix of the environment variables that are settings.
@@ -93,14 +93,14 @@ pub fn mistake(name: &str, value: &str) -> Option<Mistake> {
     let former = name.strip_prefix(VARIABLE_PREFIX).and_then(|rest| former::successor(&written_key(rest)));
     if let Some(successor) = former {
         let text = format!("this variable no longer has an effect: {successor}");
-        return Some(Mistake { origin: Origin::Environment(name.to_owned()), text });
+        return Some(Mistake { origin: ValueOrigin::Environment(name.to_owned()), text });
     }
     let text = match meant(name) {
         Some(meant) => format!("this variable has no effect; did you mean {meant}?"),
         None => "this variable has no effect; write UPESI__SECTION__NAME; `upesi config` lists them all"
             .to_owned(),
     };
-    Some(Mistake { origin: Origin::Environment(name.to_owned()), text })
+    Some(Mistake { origin: ValueOrigin::Environment(name.to_owned()), text })
 }
 
 /// All mistakes in the variables of an environment.

@@ -7,7 +7,7 @@ use upesi_admin::WebOrigin;
 use upesi_fspiop::Version;
 use upesi_gateway::IPV6_PREFIX_MAX;
 use upesi_http::{Network, too_large_port};
-use upesi_keys::{Place, read_limited_text};
+use upesi_keys::{PrivateKeyLocation, read_limited_text};
 use upesi_oidc::is_secure_issuer;
 use upesi_process::values::why_no_port;
 use upesi_quoting::Rules;
@@ -61,17 +61,17 @@ impl TextKind for FilePath {
 pub struct KeyLocation;
 
 impl TextKind for KeyLocation {
-    type Value = Place;
+    type Value = PrivateKeyLocation;
 
     fn wanted() -> String {
         "a path or pkcs11:…".to_owned()
     }
 
-    fn parse(text: &str) -> Result<Place, String> {
-        Place::parse(text).map_err(|error| error.to_string())
+    fn parse(text: &str) -> Result<PrivateKeyLocation, String> {
+        PrivateKeyLocation::parse(text).map_err(|error| error.to_string())
     }
 
-    fn show(value: &Place) -> String {
+    fn show(value: &PrivateKeyLocation) -> String {
         value.to_string()
     }
 }

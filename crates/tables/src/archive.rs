@@ -29,7 +29,7 @@ pub use memory::MemoryArchive;
 pub use options::ArchiveOptions;
 use upesi_types::{Timestamp, TransferId};
 
-use crate::{Part, TablesError};
+use crate::{DatabaseKind, TablesError};
 
 /// One finished transfer: its id and its encoded outcome, which this crate does not interpret.
 pub type ArchiveEntry = (TransferId, Vec<u8>);
@@ -93,15 +93,15 @@ pub trait Archive: Send + Sync {
     /// Transfers that are applied after a visit from the very beginning may be missing from visits that continue it.
     fn visit_behind(
         &self,
-        place: Place,
+        place: ArchivePosition,
         since: Timestamp,
-        visit: &mut dyn FnMut(Place, &[u8]) -> ControlFlow<()>,
+        visit: &mut dyn FnMut(ArchivePosition, &[u8]) -> ControlFlow<()>,
     ) -> Result<(), TablesError> {
         let _ = since;
         let after = place.after.map(TransferId::to_bytes);
         self.for_each(&mut |id, value| match after {
             Some(after) if id.to_bytes() <= after => ControlFlow::Continue(()),
-            _ => visit(Place { division: 1, after: Some(id) }, value),
+            _ => visit(ArchivePosition { division: 1, after: Some(id) }, value),
         })
     }
 
@@ -146,7 +146,7 @@ pub trait Archive: Send + Sync {
 
 /// Position of a visit of an archive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Place {
+pub struct ArchivePosition {
     /// The division, by its first journal sequence number; 0 before the first.
     pub division: u64,
     /// The transfer that was visited last there; `None` before the first.
@@ -187,7 +187,7 @@ pub struct ArchiveStats {
 fn check_values(entries: &[ArchiveEntry]) -> Result<(), TablesError> {
     match entries.iter().map(|(_, value)| value.len()).find(|&bytes| bytes > VALUE_BYTES_MAX) {
         Some(bytes) => Err(TablesError::TooLarge {
-            part: Part::Archive,
+            part: DatabaseKind::Archive,
             what: "value",
             bytes,
             bytes_max: VALUE_BYTES_MAX,

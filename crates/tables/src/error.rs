@@ -11,14 +11,14 @@ use crate::lsm::Fault;
 
 /// The part of this crate that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part {
+pub enum DatabaseKind {
     /// Finished transfers. They are derived from the journal, so an error here loses none.
     Archive,
     /// Parties, oracles and stored quotes.
     Store,
 }
 
-impl Part {
+impl DatabaseKind {
     /// The remedy for damage.
     pub(crate) const fn remedy(self) -> &'static str {
         match self {
@@ -43,7 +43,7 @@ impl Part {
     }
 }
 
-impl Display for Part {
+impl Display for DatabaseKind {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Archive => "archive",
@@ -89,7 +89,7 @@ pub enum TablesError {
         "a {what} of {bytes} bytes exceeds the {part}'s limit of {bytes_max}; nothing of the batch was stored"
     )]
     TooLarge {
-        part: Part,
+        part: DatabaseKind,
         /// `key`, `value` or `update`.
         what: &'static str,
         bytes: usize,
@@ -104,7 +104,7 @@ pub enum TablesError {
     /// The files do not contain the data that was written to them.
     #[error("the {part} in {path} is damaged ({detail}); {}", .part.remedy())]
     Damaged {
-        part: Part,
+        part: DatabaseKind,
         path: PathBuf,
         /// Description of the damage.
         detail: String,
@@ -114,21 +114,21 @@ pub enum TablesError {
         "the {part} in {path} has a format this version cannot read ({detail}); {}", .part.remedy_of_format()
     )]
     Format {
-        part: Part,
+        part: DatabaseKind,
         path: PathBuf,
         /// Description of the format.
         detail: String,
     },
     /// Another process has it open.
     #[error("the {part} in {path} is in use by another process; stop that one first")]
-    InUse { part: Part, path: PathBuf },
+    InUse { part: DatabaseKind, path: PathBuf },
     /// The operating system reported an error of a read or a write. After a failed write, nothing more is written until
     /// the next opening.
     #[error("the {part} in {path} cannot be read or written: {source}; check permissions and free space")]
-    Io { part: Part, path: PathBuf, source: Arc<std::io::Error> },
+    Io { part: DatabaseKind, path: PathBuf, source: Arc<std::io::Error> },
     /// An earlier write failed. It is unknown until the next opening which part of it is on disk.
     #[error("the {part} in {path} refuses writes after an earlier failure; restart the hub to reopen it")]
-    Poisoned { part: Part, path: PathBuf },
+    Poisoned { part: DatabaseKind, path: PathBuf },
 }
 
 impl TablesError {
@@ -150,17 +150,17 @@ impl TablesError {
     }
 
     /// An error of the operating system.
-    pub fn io(part: Part, path: impl AsRef<Path>, source: std::io::Error) -> Self {
+    pub fn io(part: DatabaseKind, path: impl AsRef<Path>, source: std::io::Error) -> Self {
         Self::Io { part, path: path.as_ref().to_path_buf(), source: Arc::new(source) }
     }
 
     /// Damage.
-    pub(crate) fn damaged(part: Part, path: &Path, detail: impl Into<String>) -> Self {
+    pub(crate) fn damaged(part: DatabaseKind, path: &Path, detail: impl Into<String>) -> Self {
         Self::Damaged { part, path: path.to_path_buf(), detail: detail.into() }
     }
 
     /// A fault of the embedded store in the directory `path` of a part.
-    pub(crate) fn of_fault(part: Part, path: &Path, fault: Fault) -> Self {
+    pub(crate) fn of_fault(part: DatabaseKind, path: &Path, fault: Fault) -> Self {
         let path = path.to_path_buf();
         match fault {
             Fault::InUse => Self::InUse { part, path },
@@ -173,7 +173,7 @@ impl TablesError {
 
     /// An error of the store's log.
     pub(crate) fn of_journal(path: &Path, error: JournalError) -> Self {
-        let (part, path) = (Part::Store, path.to_path_buf());
+        let (part, path) = (DatabaseKind::Store, path.to_path_buf());
         match error {
             JournalError::Io { source, .. } => Self::Io { part, path, source: Arc::new(source) },
             JournalError::Poisoned => Self::Poisoned { part, path },
@@ -208,7 +208,7 @@ mod tests {
         let refused = || Fault::Io(Error::from(ErrorKind::PermissionDenied));
         for (part, fault, texts) in [
             (
-                Part::Archive,
+                DatabaseKind::Archive,
                 damaged(),
                 [
                     "the archive in /data is damaged (a list)",
@@ -217,7 +217,7 @@ mod tests {
                 ],
             ),
             (
-                Part::Store,
+                DatabaseKind::Store,
                 damaged(),
                 [
                     "the store in /data is damaged (a list)",
@@ -226,19 +226,27 @@ mod tests {
                 ],
             ),
             (
-                Part::Archive,
+                DatabaseKind::Archive,
                 format(),
                 ["the archive in /data has a format", "(version 9)", "or delete that directory"],
             ),
             (
-                Part::Store,
+                DatabaseKind::Store,
                 format(),
                 ["the store in /data has a format", "(version 9)", "; use the version that wrote it"],
             ),
-            (Part::Archive, refused(), ["the archive in /data cannot be", "permission denied", "free space"]),
-            (Part::Store, Fault::InUse, ["the store in /data", "in use by another process", "stop that one"]),
             (
-                Part::Archive,
+                DatabaseKind::Archive,
+                refused(),
+                ["the archive in /data cannot be", "permission denied", "free space"],
+            ),
+            (
+                DatabaseKind::Store,
+                Fault::InUse,
+                ["the store in /data", "in use by another process", "stop that one"],
+            ),
+            (
+                DatabaseKind::Archive,
                 Fault::Poisoned,
                 ["the archive in /data", "an earlier failure", "restart the hub"],
             ),
@@ -246,7 +254,7 @@ mod tests {
             let said = TablesError::of_fault(part, Path::new("/data"), fault).to_string();
             assert!(texts.iter().all(|text| said.contains(text)), "{said}");
         }
-        let store = TablesError::of_fault(Part::Store, Path::new("/data"), damaged()).to_string();
+        let store = TablesError::of_fault(DatabaseKind::Store, Path::new("/data"), damaged()).to_string();
         assert!(!store.contains("delete"), "a store has no other copy: {store}");
     }
 }

@@ -10,4 +10,4 @@ mod error;
 pub mod lsm;
 pub mod store;
 
-pub use error::{Part, TablesError};
+pub use error::{DatabaseKind, TablesError};

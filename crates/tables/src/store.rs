@@ -34,12 +34,12 @@ use std::thread::JoinHandle;
 use tokio::sync::oneshot;
 use upesi_journal::{Access, Disk, JournalError, RealDisk, durable};
 
-use self::recovery::Recovered;
+use self::recovery::RecoveredStore;
 use self::resident::Resident;
 use self::table::TableState;
 use self::tables::Tables;
 use self::writer::{Completion, Job, Worker};
-use crate::{Part, TablesError};
+use crate::{DatabaseKind, TablesError};
 pub use digest::{StoreDigest, digest};
 pub use follower::{StoreEnd, StoreFollower};
 pub use options::StoreOptions;
@@ -107,7 +107,8 @@ impl Store {
     /// happened meanwhile. An update that was not answered is there completely or not at all.
     pub fn open(path: impl AsRef<Path>, options: &StoreOptions) -> Result<Self, TablesError> {
         let path = path.as_ref();
-        durable::create_directory(path).map_err(|source| TablesError::io(Part::Store, path, source))?;
+        durable::create_directory(path)
+            .map_err(|source| TablesError::io(DatabaseKind::Store, path, source))?;
         Self::open_with_log_on(path, Arc::new(RealDisk::new(path, Access::Write)), options)
     }
 
@@ -118,7 +119,7 @@ impl Store {
         options: &StoreOptions,
     ) -> Result<Self, TablesError> {
         let path = path.as_ref().to_path_buf();
-        let Recovered { tables, log } = recovery::recover(&path, &disk, options)?;
+        let RecoveredStore { tables, log } = recovery::recover(&path, &disk, options)?;
         let (last_seq, last_time_ns) = (log.next_seq() - 1, log.last_time_ns());
         let end = StoreEnd { appender: Box::new(log), last_seq, last_time_ns };
         Self::start(path, disk, Arc::new(tables), options, end)
@@ -149,7 +150,7 @@ impl Store {
         let thread = std::thread::Builder::new()
             .name("store-writer".to_owned())
             .spawn(move || worker.run(&jobs))
-            .map_err(|source| TablesError::io(Part::Store, &inner.path, source))?;
+            .map_err(|source| TablesError::io(DatabaseKind::Store, &inner.path, source))?;
         let writer = WriterHandle { queue: Mutex::new(Some(sender)), thread: Mutex::new(Some(thread)) };
         Ok(Self { inner, writer: Arc::new(writer) })
     }
@@ -276,7 +277,7 @@ impl Inner {
             return Err(superseded.clone());
         }
         if self.poisoned.load(Ordering::Acquire) {
-            return Err(TablesError::Poisoned { part: Part::Store, path: self.path.clone() });
+            return Err(TablesError::Poisoned { part: DatabaseKind::Store, path: self.path.clone() });
         }
         let free_bytes = self.free_bytes()?;
         if free_bytes < self.options.free_bytes_min {
@@ -311,7 +312,7 @@ impl Inner {
     /// Free space on the disk for a process without privileges, in bytes.
     fn free_bytes(&self) -> Result<u64, TablesError> {
         let found = rustix::fs::statvfs(&self.path);
-        let found = found.map_err(|error| TablesError::io(Part::Store, &self.path, error.into()))?;
+        let found = found.map_err(|error| TablesError::io(DatabaseKind::Store, &self.path, error.into()))?;
         Ok(found.f_bavail.saturating_mul(found.f_frsize))
     }
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use upesi_types::unhex;
 
-use crate::facts::Facts;
+use crate::facts::CertificateFacts;
 use crate::files::{Contents, TlsError};
 
 /// Maximum number of entries in a list.
@@ -70,7 +70,7 @@ impl Blocked {
         if self.0.is_empty() {
             return false;
         }
-        let Ok(facts) = Facts::read(certificate) else { return true };
+        let Ok(facts) = CertificateFacts::read(certificate) else { return true };
         let (key, whole) = (facts.spki_sha256.0, facts.certificate_sha256.0);
         self.0.contains(&BlockedDigest::Key(key)) || self.0.contains(&BlockedDigest::Certificate(whole))
     }

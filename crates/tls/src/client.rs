@@ -11,26 +11,26 @@ use rustls::sign::SingleCertAndKey;
 use upesi_keys::Keys;
 
 use crate::chain::LimitedServers;
-use crate::facts::Facts;
-use crate::files::{ClientFiles, Contents, Own, Stock, TlsError};
+use crate::facts::CertificateFacts;
+use crate::files::{ClientFiles, Contents, ExpiringItem, PeerDirectory, TlsError};
 use crate::issuer::authorities;
 use crate::{Protocols, provider};
 
 /// TLS of outbound connections: to all peers or, as [`Self::of`] returns it, to one. Clones share their state.
 #[derive(Clone, Debug)]
 pub struct ClientTls {
-    shared: Arc<Shared>,
+    shared: Arc<Inner>,
     /// `None`: for all peers without files of their own.
     peer: Option<Arc<str>>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct Inner {
     files: ClientFiles,
-    own: Option<Own>,
+    own: Option<PeerDirectory>,
     keys: Keys,
     protocols: Protocols,
-    in_force: RwLock<Everything>,
+    in_force: RwLock<FilesInForce>,
     /// Number of changes so far.
     generation: AtomicU64,
     /// Reasons why files of single peers could not be used at the start, by the peers' names.
@@ -38,14 +38,14 @@ struct Shared {
 }
 
 #[derive(Debug)]
-struct Everything {
-    of_all: Part,
+struct FilesInForce {
+    of_all: FileInForce,
     /// Peers that have or had files of their own.
     of_peers: BTreeMap<String, OfPeer>,
 }
 
 #[derive(Clone, Debug)]
-struct Part {
+struct FileInForce {
     in_force: Arc<InForce>,
     /// The generation since which it has been in effect.
     since: u64,
@@ -53,7 +53,7 @@ struct Part {
 
 #[derive(Clone, Debug)]
 enum OfPeer {
-    Own(Part),
+    Own(FileInForce),
     /// The peer's files have been unusable from the start: connections are refused.
     Unusable(u64),
     /// The peer's files were removed in this generation.
@@ -63,9 +63,9 @@ enum OfPeer {
 #[derive(Debug)]
 struct InForce {
     digest: [u8; 32],
-    authorities: Vec<Facts>,
+    authorities: Vec<CertificateFacts>,
     config: Arc<ClientConfig>,
-    stock: Vec<Stock>,
+    stock: Vec<ExpiringItem>,
 }
 
 /// The peer's own files cannot be used, and no earlier ones are in effect.
@@ -93,10 +93,10 @@ impl ClientTls {
         keys: Keys,
         protocols: Protocols,
     ) -> Result<Self, TlsError> {
-        let own = directory.map(Own);
+        let own = directory.map(PeerDirectory);
         let part = |files: &ClientFiles| {
             let in_force = Arc::new(InForce::load(files, &keys, protocols)?);
-            Ok::<_, TlsError>(Part { in_force, since: 0 })
+            Ok::<_, TlsError>(FileInForce { in_force, since: 0 })
         };
         let of_all = part(&files)?;
         let (mut of_peers, mut unusable) = (BTreeMap::new(), BTreeMap::new());
@@ -112,9 +112,9 @@ impl ClientTls {
                 of_peers.insert(peer, of_peer);
             }
         }
-        let in_force = RwLock::new(Everything { of_all, of_peers });
+        let in_force = RwLock::new(FilesInForce { of_all, of_peers });
         let generation = AtomicU64::new(0);
-        let shared = Arc::new(Shared { files, own, keys, protocols, in_force, generation, unusable });
+        let shared = Arc::new(Inner { files, own, keys, protocols, in_force, generation, unusable });
         Ok(Self { shared, peer: None })
     }
 
@@ -142,13 +142,16 @@ impl ClientTls {
     /// Loads the files again, but applies them only if their common authorities are accepted.
     pub fn reload_if(
         &self,
-        accepts: impl FnOnce(&[Facts]) -> Result<(), TlsError>,
+        accepts: impl FnOnce(&[CertificateFacts]) -> Result<(), TlsError>,
     ) -> Result<bool, TlsError> {
         let (of_all, of_peers) = (self.reload_all(accepts), self.reload_peers());
         Ok(of_all? | of_peers?)
     }
 
-    fn reload_all(&self, accepts: impl FnOnce(&[Facts]) -> Result<(), TlsError>) -> Result<bool, TlsError> {
+    fn reload_all(
+        &self,
+        accepts: impl FnOnce(&[CertificateFacts]) -> Result<(), TlsError>,
+    ) -> Result<bool, TlsError> {
         let shared = &self.shared;
         let before = self.read(|everything| Arc::clone(&everything.of_all.in_force));
         let after = shared.load(&shared.files, Some(&*before))?;
@@ -157,7 +160,7 @@ impl ClientTls {
         }
         accepts(&after.authorities)?;
         let since = shared.next_generation();
-        self.write(|everything| everything.of_all = Part { in_force: Arc::new(after), since });
+        self.write(|everything| everything.of_all = FileInForce { in_force: Arc::new(after), since });
         Ok(true)
     }
 
@@ -176,7 +179,7 @@ impl ClientTls {
             match files.and_then(|files| shared.load(&files, known)) {
                 Ok(after) if known.is_some_and(|before| before.digest == after.digest) => {}
                 Ok(after) => {
-                    let part = Part { in_force: Arc::new(after), since: shared.next_generation() };
+                    let part = FileInForce { in_force: Arc::new(after), since: shared.next_generation() };
                     changes.push((peer, OfPeer::Own(part)));
                 }
                 Err(error) => {
@@ -220,8 +223,8 @@ impl ClientTls {
     }
 
     /// All certificates, authorities and lists in effect that expire, each once.
-    pub fn stock(&self) -> Vec<Stock> {
-        let mut all: Vec<Stock> = Vec::new();
+    pub fn stock(&self) -> Vec<ExpiringItem> {
+        let mut all: Vec<ExpiringItem> = Vec::new();
         self.read(|everything| {
             let own = everything.of_peers.values().filter_map(|of_peer| match of_peer {
                 OfPeer::Own(part) => Some(part),
@@ -238,22 +241,22 @@ impl ClientTls {
         all
     }
 
-    fn read<T>(&self, what: impl FnOnce(&Everything) -> T) -> T {
+    fn read<T>(&self, what: impl FnOnce(&FilesInForce) -> T) -> T {
         what(&self.shared.in_force.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn write(&self, change: impl FnOnce(&mut Everything)) {
+    fn write(&self, change: impl FnOnce(&mut FilesInForce)) {
         change(&mut self.shared.in_force.write().unwrap_or_else(PoisonError::into_inner));
     }
 }
 
-impl Everything {
+impl FilesInForce {
     fn of(&self, peer: Option<&str>) -> Option<&OfPeer> {
         self.of_peers.get(peer?)
     }
 }
 
-impl Shared {
+impl Inner {
     /// Loads files that may replace those in effect.
     fn load(&self, files: &ClientFiles, before: Option<&InForce>) -> Result<InForce, TlsError> {
         let after = InForce::load(files, &self.keys, self.protocols)?;

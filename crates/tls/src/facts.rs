@@ -37,7 +37,7 @@ impl Debug for Fingerprint {
 
 /// The parts of a certificate that operators and bindings use.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Facts {
+pub struct CertificateFacts {
     /// The whole subject, such as `CN=greenbank, O=Green Bank`.
     pub subject: String,
     /// The subject's common name, if it has one.
@@ -66,7 +66,7 @@ pub struct Facts {
     pub verified_issuer: Option<VerifiedIssuer>,
 }
 
-impl Facts {
+impl CertificateFacts {
     /// Parses a certificate in DER. Nothing is verified.
     pub fn read(der: &[u8]) -> Result<Self, NotACertificate> {
         let (rest, certificate) = X509Certificate::from_der(der).map_err(|_| NotACertificate)?;

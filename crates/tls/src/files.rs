@@ -13,13 +13,13 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer};
 use rustls::sign::CertifiedKey;
 use sha2::{Digest, Sha256};
-use upesi_keys::{KeyError, Keys, Mount, Place, read_limited, without_byte_order_mark};
+use upesi_keys::{KeyError, Keys, Mount, PrivateKeyLocation, read_limited, without_byte_order_mark};
 use x509_parser::prelude::{CertificateRevocationList, FromDer};
 
-pub(crate) use self::peers::Own;
-use self::signing_key::Provided;
+pub(crate) use self::peers::PeerDirectory;
+use self::signing_key::HandshakeKey;
 use crate::chain::parse;
-use crate::facts::{Facts, number_in_hexadecimal};
+use crate::facts::{CertificateFacts, number_in_hexadecimal};
 use crate::issuer::Anchor;
 use crate::provider;
 
@@ -87,7 +87,7 @@ pub struct ClientFiles {
 
 /// Kind of something that expires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum TlsFileKind {
     /// The hub's own certificate, or an intermediate that it sends.
     Certificate,
     /// An authority's certificate.
@@ -96,7 +96,7 @@ pub enum Kind {
     Crl,
 }
 
-impl Kind {
+impl TlsFileKind {
     /// Kind as a label of a metric.
     pub const fn name(self) -> &'static str {
         match self {
@@ -109,8 +109,8 @@ impl Kind {
 
 /// Something in effect that expires.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Stock {
-    pub kind: Kind,
+pub struct ExpiringItem {
+    pub kind: TlsFileKind,
     /// Subject of a certificate, issuer of a list.
     pub name: String,
     /// Serial number of a certificate, number of a list.
@@ -119,8 +119,8 @@ pub struct Stock {
     pub not_after_s: i64,
 }
 
-impl Stock {
-    fn of(kind: Kind, facts: &Facts) -> Self {
+impl ExpiringItem {
+    fn of(kind: TlsFileKind, facts: &CertificateFacts) -> Self {
         let (name, serial) = (facts.subject.clone(), facts.serial.clone());
         Self { kind, name, serial, not_after_s: facts.not_after_s }
     }
@@ -202,29 +202,29 @@ fn certificates(file: &Path, pem: &[u8]) -> Result<Vec<CertificateDer<'static>>,
     }
 }
 
-fn facts_of(file: &Path, certificate: &[u8]) -> Result<Facts, TlsError> {
-    Facts::read(certificate).map_err(|error| content(file, error.to_string()))
+fn facts_of(file: &Path, certificate: &[u8]) -> Result<CertificateFacts, TlsError> {
+    CertificateFacts::read(certificate).map_err(|error| content(file, error.to_string()))
 }
 
 /// A chain with its key, and the parts of it that expire.
-pub(crate) type LoadedIdentity = (Arc<CertifiedKey>, Vec<Stock>);
+pub(crate) type LoadedIdentity = (Arc<CertifiedKey>, Vec<ExpiringItem>);
 
 impl Identity {
     pub(crate) fn load(&self, contents: &mut Contents, keys: &Keys) -> Result<LoadedIdentity, TlsError> {
         let chain = certificates(&self.certificate_file, &contents.read(&self.certificate_file)?)?;
         let facts = chain.iter().map(|der| facts_of(&self.certificate_file, der));
-        let stock = facts.map(|facts| Ok(Stock::of(Kind::Certificate, &facts?)));
+        let stock = facts.map(|facts| Ok(ExpiringItem::of(TlsFileKind::Certificate, &facts?)));
         let stock = stock.collect::<Result<Vec<_>, TlsError>>()?;
-        let place = self.key_file.to_str().map(Place::parse).transpose();
+        let place = self.key_file.to_str().map(PrivateKeyLocation::parse).transpose();
         let place = place.map_err(|error| TlsError::Unusable(error.to_string()))?;
         let certified = match place {
-            Some(place @ Place::Token(_)) => {
+            Some(place @ PrivateKeyLocation::Token(_)) => {
                 let key = keys.open(&place)?;
                 contents.note(key.public());
-                let certified = CertifiedKey::new(chain, Arc::new(Provided(key)));
+                let certified = CertifiedKey::new(chain, Arc::new(HandshakeKey(key)));
                 certified.keys_match().map(|()| certified)
             }
-            Some(Place::File(_)) | None => {
+            Some(PrivateKeyLocation::File(_)) | None => {
                 let key = PrivateKeyDer::from_pem_slice(&contents.read_key(&self.key_file)?);
                 let problem = "has no private key in PEM (BEGIN PRIVATE KEY)";
                 let key = key.map_err(|_| content(&self.key_file, problem))?;
@@ -251,7 +251,7 @@ pub(crate) struct LoadedTrust {
     pub(crate) roots: Arc<RootCertStore>,
     pub(crate) anchors: Vec<Anchor>,
     pub(crate) crls: Vec<CertificateRevocationListDer<'static>>,
-    pub(crate) stock: Vec<Stock>,
+    pub(crate) stock: Vec<ExpiringItem>,
 }
 
 impl Trust {
@@ -262,7 +262,7 @@ impl Trust {
             let refused = |error| content(&self.anchors_file, format!("has an unusable authority: {error}"));
             roots.add(certificate.clone()).map_err(refused)?;
             let facts = facts_of(&self.anchors_file, &certificate)?;
-            stock.push(Stock::of(Kind::Anchor, &facts));
+            stock.push(ExpiringItem::of(TlsFileKind::Anchor, &facts));
             anchors.push(Anchor { certificate, facts });
         }
         let crls = match &self.crl_file {
@@ -273,9 +273,13 @@ impl Trust {
     }
 
     /// Checks that no list in effect would be replaced by an older one, which could undo a revocation.
-    pub(crate) fn check_numbers(&self, before: &[Stock], after: &[Stock]) -> Result<(), TlsError> {
-        let lists = |stock: &'_ [Stock]| -> Vec<Stock> {
-            stock.iter().filter(|item| item.kind == Kind::Crl).cloned().collect()
+    pub(crate) fn check_numbers(
+        &self,
+        before: &[ExpiringItem],
+        after: &[ExpiringItem],
+    ) -> Result<(), TlsError> {
+        let lists = |stock: &'_ [ExpiringItem]| -> Vec<ExpiringItem> {
+            stock.iter().filter(|item| item.kind == TlsFileKind::Crl).cloned().collect()
         };
         let after = lists(after);
         for old in lists(before) {
@@ -304,7 +308,7 @@ fn load_crls(
     file: &Path,
     pem: &[u8],
     anchors: &[Anchor],
-    stock: &mut Vec<Stock>,
+    stock: &mut Vec<ExpiringItem>,
 ) -> Result<Vec<CertificateRevocationListDer<'static>>, TlsError> {
     let found: Result<Vec<CertificateRevocationListDer<'static>>, _> =
         CertificateRevocationListDer::pem_slice_iter(pem).collect();
@@ -326,8 +330,8 @@ fn load_crls(
         }
         let number =
             list.crl_number().map(|number| number_in_hexadecimal(&number.to_bytes_be())).unwrap_or_default();
-        stock.push(Stock {
-            kind: Kind::Crl,
+        stock.push(ExpiringItem {
+            kind: TlsFileKind::Crl,
             name: list.issuer().to_string(),
             serial: number,
             not_after_s: list.next_update().map_or(i64::MAX, |time| time.timestamp()),

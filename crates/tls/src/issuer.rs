@@ -5,17 +5,17 @@ use rustls::pki_types::CertificateDer;
 use sha2::{Digest, Sha256};
 
 use crate::chain::parse;
-use crate::facts::{Facts, Fingerprint};
+use crate::facts::{CertificateFacts, Fingerprint};
 
 /// A trusted authority.
 #[derive(Clone, Debug)]
 pub(crate) struct Anchor {
     pub(crate) certificate: CertificateDer<'static>,
-    pub(crate) facts: Facts,
+    pub(crate) facts: CertificateFacts,
 }
 
 /// The certificates of trusted authorities.
-pub(crate) fn authorities(anchors: &[Anchor]) -> Vec<Facts> {
+pub(crate) fn authorities(anchors: &[Anchor]) -> Vec<CertificateFacts> {
     anchors.iter().map(|anchor| anchor.facts.clone()).collect()
 }
 

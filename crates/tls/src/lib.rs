@@ -3,7 +3,7 @@
 //! - [`ServerTls`], [`ClientTls`]: the configuration in effect, and [`reload`](ServerTls::reload) of its files.
 //! - [`ClientTls::of`]: TLS for one peer, which may have files of its own.
 //! - [`Peer`]: the certificate that a client has proven to hold.
-//! - [`Facts`]: the parts of a certificate that operators and bindings use.
+//! - [`CertificateFacts`]: the parts of a certificate that operators and bindings use.
 //!
 //! The checks of a client certificate begin in `callers.rs`. The limits of its chain are in `chain.rs`, its issuer is
 //! in `issuer.rs`, and blocked certificates are in `blocked.rs`. `files.rs` reads and checks the files.
@@ -25,8 +25,8 @@ use std::sync::Arc;
 
 pub use blocked::BlockedDigest;
 pub use client::{ClientTls, Unusable};
-pub use facts::{Facts, Fingerprint, NotACertificate};
-pub use files::{CRL_GRACE_S, ClientFiles, Identity, Kind, Stock, TlsError, Trust, present_s};
+pub use facts::{CertificateFacts, Fingerprint, NotACertificate};
+pub use files::{CRL_GRACE_S, ClientFiles, ExpiringItem, Identity, TlsError, TlsFileKind, Trust, present_s};
 pub use issuer::VerifiedIssuer;
 pub use peer::Peer;
 use rustls::crypto::CryptoProvider;

@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use rustls::pki_types::CertificateDer;
 
-use crate::facts::Facts;
+use crate::facts::CertificateFacts;
 use crate::issuer::{Anchor, VerifiedIssuer};
 
 /// A client that has proven to hold the key of a certificate that was trusted at that time.
 #[derive(Clone, Debug)]
 pub struct Peer {
     pub(crate) chain: Arc<[CertificateDer<'static>]>,
-    facts: Arc<Facts>,
+    facts: Arc<CertificateFacts>,
 }
 
 impl Peer {
@@ -20,12 +20,12 @@ impl Peer {
     /// its certificate cannot be parsed.
     pub(crate) fn new(chain: &[CertificateDer<'static>], anchors: &[Anchor]) -> Option<Self> {
         let verified_issuer = VerifiedIssuer::of(chain, anchors);
-        let facts = Facts { verified_issuer, ..Facts::read(chain.first()?).ok()? };
+        let facts = CertificateFacts { verified_issuer, ..CertificateFacts::read(chain.first()?).ok()? };
         Some(Self { chain: chain.into(), facts: Arc::new(facts) })
     }
 
     /// Contents of its certificate.
-    pub fn facts(&self) -> &Facts {
+    pub fn facts(&self) -> &CertificateFacts {
         &self.facts
     }
 

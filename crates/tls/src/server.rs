@@ -13,8 +13,8 @@ use upesi_keys::Keys;
 
 use crate::blocked::{Blocked, BlockedDigest};
 use crate::callers::Callers;
-use crate::facts::Facts;
-use crate::files::{Contents, Identity, Stock, TlsError, Trust};
+use crate::facts::CertificateFacts;
+use crate::files::{Contents, ExpiringItem, Identity, TlsError, Trust};
 use crate::issuer::{Anchor, authorities};
 use crate::peer::Peer;
 use crate::{Protocols, present_s, provider};
@@ -30,10 +30,10 @@ pub struct ServerFiles {
 
 /// TLS of a listener. Clones share their state.
 #[derive(Clone, Debug)]
-pub struct ServerTls(Arc<Shared>);
+pub struct ServerTls(Arc<Inner>);
 
 #[derive(Debug)]
-struct Shared {
+struct Inner {
     sources: Sources,
     in_force: RwLock<Arc<InForce>>,
     /// Held while the configuration changes.
@@ -51,7 +51,7 @@ struct Sources {
 #[derive(Debug)]
 struct InForce {
     digest: [u8; 32],
-    own: Arc<Named>,
+    own: Arc<NamedCertificate>,
     library: Option<Arc<dyn ClientCertVerifier>>,
     /// Trusted authorities of clients.
     anchors: Arc<[Anchor]>,
@@ -60,7 +60,7 @@ struct InForce {
     blocked: Blocked,
     config: Arc<ServerConfig>,
     verifier: Option<Arc<dyn ClientCertVerifier>>,
-    stock: Vec<Stock>,
+    stock: Vec<ExpiringItem>,
 }
 
 impl ServerTls {
@@ -84,7 +84,7 @@ impl ServerTls {
     ) -> Result<Self, TlsError> {
         let sources = Sources { files, blocked_file, keys, protocols };
         let in_force = RwLock::new(Arc::new(InForce::load(&sources, Blocked::default())?));
-        Ok(Self(Arc::new(Shared { sources, in_force, changing: Mutex::new(()) })))
+        Ok(Self(Arc::new(Inner { sources, in_force, changing: Mutex::new(()) })))
     }
 
     /// Loads the files again, and applies them if they are valid. `true` if anything changed: earlier sessions can then
@@ -96,7 +96,7 @@ impl ServerTls {
     /// Loads the files again, but applies them only if their authorities of clients are accepted.
     pub fn reload_if(
         &self,
-        accepts: impl FnOnce(&[Facts]) -> Result<(), TlsError>,
+        accepts: impl FnOnce(&[CertificateFacts]) -> Result<(), TlsError>,
     ) -> Result<bool, TlsError> {
         let _changing = self.0.changing.lock().unwrap_or_else(PoisonError::into_inner);
         let before = self.in_force();
@@ -153,12 +153,12 @@ impl ServerTls {
     }
 
     /// The trusted authorities of clients in effect.
-    pub fn authorities(&self) -> Vec<Facts> {
+    pub fn authorities(&self) -> Vec<CertificateFacts> {
         authorities(&self.in_force().anchors)
     }
 
     /// All certificates, authorities and lists in effect that expire.
-    pub fn stock(&self) -> Vec<Stock> {
+    pub fn stock(&self) -> Vec<ExpiringItem> {
         self.in_force().stock.clone()
     }
 
@@ -195,7 +195,7 @@ impl InForce {
         };
         let file = blocked_file.as_ref().filter(|_| library.is_some());
         let blocked_in_file = file.map(|file| Blocked::load(file, contents)).transpose()?.unwrap_or_default();
-        let own = Arc::new(Named::new(certified)?);
+        let own = Arc::new(NamedCertificate::new(certified)?);
         let (config, verifier) =
             assemble(&own, library.as_ref(), &blocked_in_file.and(&blocked), *protocols)?;
         let (digest, anchors) = (contents.digest(), anchors.into());
@@ -224,7 +224,7 @@ type Assembled = (Arc<ServerConfig>, Option<Arc<dyn ClientCertVerifier>>);
 
 /// A configuration for clients that a verifier accepts and that are not blocked.
 fn assemble(
-    own: &Arc<Named>,
+    own: &Arc<NamedCertificate>,
     library: Option<&Arc<dyn ClientCertVerifier>>,
     blocked: &Blocked,
     protocols: Protocols,
@@ -248,18 +248,18 @@ fn assemble(
 /// Sends a certificate only to clients that name one of its hosts, or an address. A client that names another host
 /// wants another server.
 #[derive(Debug)]
-struct Named {
+struct NamedCertificate {
     certified: Arc<CertifiedKey>,
     /// DNS names of the certificate, in lower case. A certificate without names may be for addresses only, so all
     /// clients receive it.
     names: Vec<String>,
 }
 
-impl Named {
+impl NamedCertificate {
     fn new(certified: Arc<CertifiedKey>) -> Result<Self, TlsError> {
         let unusable = |error: &dyn std::fmt::Display| TlsError::Unusable(error.to_string());
         let own = certified.end_entity_cert().map_err(|error| unusable(&error))?;
-        let mut names = Facts::read(own).map_err(|error| unusable(&error))?.dns;
+        let mut names = CertificateFacts::read(own).map_err(|error| unusable(&error))?.dns;
         names.iter_mut().for_each(|name| name.make_ascii_lowercase());
         Ok(Self { certified, names })
     }
@@ -275,7 +275,7 @@ impl Named {
     }
 }
 
-impl ResolvesServerCert for Named {
+impl ResolvesServerCert for NamedCertificate {
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         let is_called = hello.server_name().is_none_or(|name| self.names.is_empty() || self.is_called(name));
         is_called.then(|| Arc::clone(&self.certified))

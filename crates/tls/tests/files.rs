@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 use tempfile::TempDir;
 use upesi_pki::{Authority, KeyKind, Order, Usage};
-use upesi_tls::{Identity, Kind, ServerFiles, ServerTls, Trust, present_s};
+use upesi_tls::{Identity, ServerFiles, ServerTls, TlsFileKind, Trust, present_s};
 
 struct Place {
     directory: TempDir,
@@ -55,10 +55,10 @@ fn active_certificates_are_listed_with_their_expiry() {
     let stock: Vec<_> =
         tls.stock().into_iter().map(|item| (item.kind, item.name, item.not_after_s)).collect();
     let days = |days: i64| (days - 1) * 86_400..=days * 86_400;
-    assert_eq!(stock[0], (Kind::Certificate, "CN=hub".to_owned(), entry.not_after_s));
-    assert_eq!((stock[1].0, &*stock[1].1), (Kind::Anchor, "CN=Green Scheme"));
+    assert_eq!(stock[0], (TlsFileKind::Certificate, "CN=hub".to_owned(), entry.not_after_s));
+    assert_eq!((stock[1].0, &*stock[1].1), (TlsFileKind::Anchor, "CN=Green Scheme"));
     assert!(days(100).contains(&(stock[1].2 - present_s())));
-    assert_eq!((stock[2].0, &*stock[2].1), (Kind::Crl, "CN=Green Scheme"));
+    assert_eq!((stock[2].0, &*stock[2].1), (TlsFileKind::Crl, "CN=Green Scheme"));
     assert!(days(30).contains(&(stock[2].2 - present_s())));
     assert_eq!(tls.stock()[0].serial, entry.serial);
     assert_eq!(tls.stock()[2].serial, "01");

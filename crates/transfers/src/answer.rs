@@ -14,7 +14,7 @@ pub fn outcome(reply: Result<Reply, SubmitError>) -> Result<Accepted, SyncError>
             let detail = format!("invalid fspiop-source header: no participant '{name}'");
             Err(SyncError::new(ErrorCode::MALFORMED_SYNTAX, &detail))
         }
-        Ok(Reply::NeedsArchive | Reply::Admin(_) | Reply::Act(_)) => {
+        Ok(Reply::NeedsArchive | Reply::Admin(_) | Reply::Audited(_)) => {
             tracing::error!("the engine returned a reply that is impossible for an FSPIOP request");
             Err(SyncError::new(ErrorCode::INTERNAL, ""))
         }

@@ -1,7 +1,7 @@
 //! Converts a request to a ledger command.
 
 mod bulk;
-mod conversion;
+mod fx_transfer;
 
 use std::mem::take;
 
@@ -13,7 +13,7 @@ use upesi_ledger::command::{Abort, Fulfil, FulfilState, Fulfilment, Get, Prepare
 use upesi_ledger::{Command, ResourceId};
 
 use self::bulk::{about_bulk, prepare_bulk};
-use self::conversion::{about_conversion, prepare_conversion};
+use self::fx_transfer::{about_fx_transfer, prepare_fx_transfer};
 
 /// The command of a request about transfers, FX transfers or bulk transfers, and its payload for the journal.
 ///
@@ -22,9 +22,9 @@ pub fn into_command(mut request: Request) -> Result<(Command, Payload), SyncErro
     let (headers, body) = (take(&mut request.headers), take(&mut request.body));
     let resource = request.resource();
     let command = match (resource, request.with_ids(())) {
-        (Resource::FxTransfers, (request, Ids::Family)) => prepare_conversion(request, &body)?,
+        (Resource::FxTransfers, (request, Ids::Family)) => prepare_fx_transfer(request, &body)?,
         (Resource::FxTransfers, (request, Ids::Id(id))) => {
-            about_conversion(request, transfer_ref(id), &body)?
+            about_fx_transfer(request, transfer_ref(id), &body)?
         }
         (Resource::BulkTransfers, (request, Ids::Family)) => prepare_bulk(request, &body)?,
         (Resource::BulkTransfers, (request, Ids::Id(id))) => about_bulk(request, transfer_ref(id), &body)?,

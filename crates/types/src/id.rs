@@ -6,7 +6,7 @@ use core::fmt;
 /// FSPIOP API allows both. The id prints exactly as it was read.
 ///
 /// One tag byte states the form (0: UUID; 1–4: ULID, whose 26 characters carry 130 bits). Sixteen bytes carry the
-/// value. As a key of the archive, the id may also stand for a [`ConversionId`] or a [`BulkId`].
+/// value. As a key of the archive, the id may also stand for a [`FxTransferId`] or a [`BulkId`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TransferId {
     tag: u8,
@@ -14,11 +14,11 @@ pub struct TransferId {
 }
 
 /// Tag bit of a key that stands for an FX transfer.
-const CONVERSION: u8 = 0x80;
+const FX_TRANSFER: u8 = 0x80;
 /// Tag bit of a key that stands for a bulk transfer.
 const BULK: u8 = 0x40;
 /// All tag bits that state what a key stands for, in addition to the form of the id.
-const KINDS: u8 = CONVERSION | BULK;
+const KINDS: u8 = FX_TRANSFER | BULK;
 
 const CROCKFORD: &[u8; 32] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
 
@@ -102,9 +102,9 @@ impl TransferId {
     }
 
     /// The FX transfer that a key of the archive stands for, if any.
-    pub fn as_conversion(self) -> Option<ConversionId> {
+    pub fn as_fx_transfer(self) -> Option<FxTransferId> {
         let id = Self { tag: self.tag & !KINDS, ..self };
-        (self.tag & CONVERSION != 0).then_some(ConversionId(id))
+        (self.tag & FX_TRANSFER != 0).then_some(FxTransferId(id))
     }
 
     /// The bulk transfer that a key of the archive stands for, if any.
@@ -152,9 +152,9 @@ impl fmt::Debug for TransferId {
 /// Identifies an FX transfer: a `commitRequestId`. It has the same forms as a [`TransferId`]. The id space is separate,
 /// so an FX transfer and a transfer may have equal ids.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ConversionId(TransferId);
+pub struct FxTransferId(TransferId);
 
-impl ConversionId {
+impl FxTransferId {
     /// Wraps an id that was read as a [`TransferId`].
     pub const fn new(id: TransferId) -> Self {
         Self(id)
@@ -167,17 +167,17 @@ impl ConversionId {
 
     /// The key of the FX transfer in the archive; no transfer has the same key.
     pub const fn archive_key(self) -> TransferId {
-        TransferId { tag: self.0.tag | CONVERSION, ..self.0 }
+        TransferId { tag: self.0.tag | FX_TRANSFER, ..self.0 }
     }
 }
 
-impl fmt::Display for ConversionId {
+impl fmt::Display for FxTransferId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
     }
 }
 
-impl fmt::Debug for ConversionId {
+impl fmt::Debug for FxTransferId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
     }
@@ -322,10 +322,10 @@ mod tests {
     fn fx_transfer_and_transfer_with_the_same_id_have_different_keys() {
         for text in ["01563e3a-b5d3-4676-8c61-efb99302bd5b", "ZZZZZZZZZZZZZZZZZZZZZZZZZZ"] {
             let id = TransferId::parse(text).unwrap();
-            let key = ConversionId::new(id).archive_key();
+            let key = FxTransferId::new(id).archive_key();
             assert_ne!(key, id);
-            assert_eq!((key.as_conversion(), id.as_conversion()), (Some(ConversionId::new(id)), None));
-            assert_eq!((key.to_string(), ConversionId::new(id).to_string()), (text.into(), text.into()));
+            assert_eq!((key.as_fx_transfer(), id.as_fx_transfer()), (Some(FxTransferId::new(id)), None));
+            assert_eq!((key.to_string(), FxTransferId::new(id).to_string()), (text.into(), text.into()));
             assert_eq!(TransferId::from_key(&key.to_bytes()), Some(key));
             assert_eq!(TransferId::from_bytes(&key.to_bytes()), None, "a key is not the id of a transfer");
         }

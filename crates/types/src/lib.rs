@@ -19,6 +19,6 @@ pub use amount::{Amount, AmountError, Money, UnfitAmount};
 pub use currency::Currency;
 pub use error_code::ErrorCode;
 pub use hex::{hex, unhex};
-pub use id::{BulkId, ConversionId, FspId, TransferId};
+pub use id::{BulkId, FspId, FxTransferId, TransferId};
 pub use present::Present;
 pub use timestamp::Timestamp;

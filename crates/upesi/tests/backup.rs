@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
 
-use upesi_engine::{Engine, EngineMetrics, EngineOptions, Fold, NoEffects};
+use upesi_engine::{Engine, EngineMetrics, EngineOptions, LedgerFold, NoEffects};
 use upesi_journal::{Access, Disk, EmbeddedLog, RealDisk};
 use upesi_ledger::{Ledger, LedgerConfig};
 
@@ -42,7 +42,7 @@ fn files_below(directory: &Path) -> Vec<PathBuf> {
 /// The state after a record, computed from the journal alone, without archived transfers.
 fn state_after(data: &Path, seq: u64) -> Vec<u8> {
     let disk: Arc<dyn Disk> = Arc::new(RealDisk::new(data, Access::Read));
-    let mut fold = Fold::new(&EmbeddedLog::for_reading(&disk), Ledger::new(LedgerConfig::default()), 0);
+    let mut fold = LedgerFold::new(&EmbeddedLog::for_reading(&disk), Ledger::new(LedgerConfig::default()), 0);
     while fold.next(seq).unwrap() {}
     fold.ledger.encode_unfinished()
 }

@@ -160,7 +160,7 @@ fn closed_once(data: &Path, settlements: usize) {
     let disk = upesi_journal::DataDirectory::open_for_reading(data).unwrap().disk();
     let mut records = upesi_engine::follow(&upesi_journal::EmbeddedLog::for_reading(&disk), 1);
     let (mut closed, mut created) = (Vec::new(), Vec::new());
-    while let Some(upesi_engine::Followed { record, .. }) = records.next().unwrap() {
+    while let Some(upesi_engine::DecodedRecord { record, .. }) = records.next().unwrap() {
         for event in record.events {
             match event {
                 Event::WindowClosed { id, .. } => closed.push(id.0),

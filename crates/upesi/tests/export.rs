@@ -6,7 +6,7 @@ use std::path::Path;
 use upesi_lab::fill::{self, FillArguments};
 use upesi_offline::export::{ExportArguments, Format, Kind, export};
 use upesi_process::exit::Exit;
-use upesi_process::times::{When, ZoneArguments};
+use upesi_process::times::{ParsedTime, ZoneArguments};
 use upesi_testsupport::parquet::read_parquet;
 
 fn fill(data: &Path, transfers: u64) {
@@ -80,7 +80,7 @@ fn export_is_limited_to_a_period() {
     fill(&data, 30);
     let count = |name: &str, before: Option<_>, from: Option<_>| {
         let out = directory.path().join(name);
-        let (before, from) = (before.map(When::At), from.map(When::At));
+        let (before, from) = (before.map(ParsedTime::At), from.map(ParsedTime::At));
         export(&ExportArguments { before, from, ..arguments(&data, &out, Format::Csv) }).unwrap()
     };
     assert_eq!(count("before", Some(between), None), 50);

@@ -202,8 +202,8 @@ fn payees_convert_received_money() {
             _ => panic!("{positions:?}"),
         }
         assert!(books("XUA", false), "{positions:?}");
-        let conversions = result["simulators"]["conversions_received"].as_u64().unwrap();
-        assert!(conversions >= phases * result["completed"].as_u64().unwrap(), "{conversions}");
+        let fx_transfers = result["simulators"]["conversions_received"].as_u64().unwrap();
+        assert!(fx_transfers >= phases * result["completed"].as_u64().unwrap(), "{fx_transfers}");
     }
     let faults =
         "[behaviour]\nabort_per_mille = 150\nwrong_fulfilment_per_mille = 100\nduplicate_per_mille = 300\n";

@@ -38,7 +38,7 @@ pub use plan::pairs::{ListedPair, PairChoice};
 pub use plan::scenario::{Scenario, phase_name};
 pub use plan::security::{Security, Signatures, Transport};
 pub use plan::suite_plan::{Group, LeftOut, SuitePlan, SuitePoint};
-pub use plan::surroundings::Surroundings;
+pub use plan::surroundings::RunContext;
 pub use plan::target::TargetHub;
 pub use result::audit::AuditSummary;
 pub use result::environment::{Build, Environment, Storage, TargetRecord};

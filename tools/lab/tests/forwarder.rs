@@ -9,8 +9,8 @@ use upesi_lab::drive::forwarder::{ForwarderError, ForwarderSecurity, Prefix, Rou
 use upesi_lab::{AdminClient, Security, Signatures, Transport};
 use upesi_pki::Trial;
 use upesi_sim::{
-    DfspSettings, ExchangeError, OriginateError, Originator, OriginatorOptions, Outcome, PartyId, SimConfig,
-    SimSecurity, Simulator, Upstream, prefix_of,
+    DfspSettings, ExchangeError, OriginateError, Originator, OriginatorOptions, PartyId, SimConfig,
+    SimSecurity, Simulator, TransferOutcome, Upstream, prefix_of,
 };
 use upesi_tls::{Protocols, present_s};
 use upesi_types::{Amount, Currency, ErrorCode, FspId};
@@ -75,7 +75,7 @@ async fn pay(trial: Option<Trial>) {
             let (payer, payee) = (number as usize % 3, (number as usize + 1) % 3);
             let pending = originator.send(2 * number, payer, payee).await.unwrap();
             let finished = timeout(PATIENCE, pending.finished).await.unwrap().unwrap();
-            assert_eq!(finished.outcome, Outcome::Committed);
+            assert_eq!(finished.outcome, TransferOutcome::Committed);
             let began = std::time::Instant::now();
             let report = originator.payment(2 * number + 1, payer, payee, began).await;
             assert_eq!(report.result, Ok(()), "{report:?}");

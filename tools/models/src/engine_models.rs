@@ -343,7 +343,7 @@ mod reply_batcher_model {
     use upesi_engine::SubmitError;
 
     use crate::check;
-    use crate::held::Held;
+    use crate::held::HeldRecord;
     use crate::queue::Answer;
     use crate::reply_batcher::ReplyBatcher;
 
@@ -359,7 +359,7 @@ mod reply_batcher_model {
     /// Pushes replies. Some of them hold callbacks back.
     fn push_with_callbacks(
         batcher: &ReplyBatcher,
-        batch: impl Iterator<Item = (oneshot::Sender<Answer>, Option<Held>)>,
+        batch: impl Iterator<Item = (oneshot::Sender<Answer>, Option<HeldRecord>)>,
     ) {
         let mut is_notified = false;
         for (to, held) in batch {
@@ -438,14 +438,14 @@ mod reply_batcher_model {
                         for (answered, receiver) in answered.iter_mut().zip(&mut receivers) {
                             *answered |= receiver.try_recv().is_ok();
                         }
-                        for Held(number) in held.drain(..) {
+                        for HeldRecord(number) in held.drain(..) {
                             assert!(answered[number], "the callback of {number} overtakes its reply");
                             released[number] += 1;
                         }
                     }
                 });
             });
-            let mut senders = senders.into_iter().zip([Some(Held(0)), None, Some(Held(2))]);
+            let mut senders = senders.into_iter().zip([Some(HeldRecord(0)), None, Some(HeldRecord(2))]);
             push_with_callbacks(&batcher, senders.by_ref().take(2));
             push_with_callbacks(&batcher, senders);
             runtime.join().unwrap();

@@ -69,7 +69,7 @@ mod supervision_model {
     use std::task::Poll;
     use std::time::Duration;
 
-    use crate::supervision::{Order, Supervisor, Watched};
+    use crate::supervision::{Order, SupervisedConnection, Supervisor};
     use crate::{Limits, check};
 
     const LIMITS: Limits = Limits {
@@ -79,7 +79,7 @@ mod supervision_model {
     };
 
     /// The task of a connection that receives no bytes: it is polled once, and again when it is woken.
-    fn wait_for_order(watched: &Watched) -> Order {
+    fn wait_for_order(watched: &SupervisedConnection) -> Order {
         loom::future::block_on(poll_fn(|context| match watched.order(context) {
             Order::Serve => Poll::Pending,
             order => Poll::Ready(order),

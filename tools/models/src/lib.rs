@@ -56,9 +56,9 @@ mod holders {
 
     /// A connection in its holder's count, without the count.
     #[derive(Debug)]
-    pub(crate) struct Seat;
+    pub(crate) struct HolderSlot;
 
-    impl Seat {
+    impl HolderSlot {
         pub(crate) const fn is_of(&self, _: &Holder) -> bool {
             true
         }
@@ -69,15 +69,15 @@ mod holders {
     }
 
     // This corresponds to the product's `Drop`.
-    impl Drop for Seat {
+    impl Drop for HolderSlot {
         fn drop(&mut self) {}
     }
 }
 mod held {
     /// Callbacks that wait until an answer is written, by the number of that answer.
-    pub(crate) struct Held(pub(crate) usize);
+    pub(crate) struct HeldRecord(pub(crate) usize);
 
-    impl Held {
+    impl HeldRecord {
         pub(crate) fn release_all(held: &mut Vec<Self>) {
             held.clear();
         }

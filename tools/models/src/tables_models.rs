@@ -64,7 +64,7 @@ mod resident_model {
     use loom::sync::atomic::AtomicUsize;
 
     use crate::check;
-    use crate::resident::{Found, Resident};
+    use crate::resident::{Residence, Resident};
 
     /// Two keys in different shards.
     const KEYS: [&[u8]; 2] = [b"0", b"1"];
@@ -81,8 +81,8 @@ mod resident_model {
     /// The data that a reader gets for a key; `None` if it is referred to the disk.
     fn known(resident: &Resident, key: &[u8]) -> Option<Option<usize>> {
         match resident.get(key) {
-            Found::Known(value) => Some(value.as_ref().map(number)),
-            Found::Unknown => None,
+            Residence::Known(value) => Some(value.as_ref().map(number)),
+            Residence::Unknown => None,
         }
     }
 

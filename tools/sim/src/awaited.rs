@@ -15,7 +15,7 @@ use crate::scan;
 
 /// A callback that a waiter expected.
 #[derive(Debug)]
-pub(crate) struct Arrived {
+pub(crate) struct ArrivedCallback {
     pub at: Instant,
     pub is_error: bool,
     pub body: Bytes,
@@ -24,7 +24,7 @@ pub(crate) struct Arrived {
 struct Waiter {
     ticket: u64,
     trace: Option<u128>,
-    sender: oneshot::Sender<Arrived>,
+    sender: oneshot::Sender<ArrivedCallback>,
 }
 
 #[derive(Default)]
@@ -37,21 +37,21 @@ struct Paths {
 /// The answers that one DFSP waits for. Their number is bounded by the waiters: each removes its entry when it stops
 /// waiting.
 #[derive(Default)]
-pub(crate) struct Awaited(Mutex<Paths>);
+pub(crate) struct AwaitedAnswers(Mutex<Paths>);
 
-impl std::fmt::Debug for Awaited {
+impl std::fmt::Debug for AwaitedAnswers {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Awaited")
     }
 }
 
-impl Awaited {
+impl AwaitedAnswers {
     fn paths(&self) -> MutexGuard<'_, Paths> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Starts to wait for an answer on `path`. The number identifies the waiter.
-    pub fn enter(&self, path: &str, trace: Option<u128>) -> (u64, oneshot::Receiver<Arrived>) {
+    pub fn enter(&self, path: &str, trace: Option<u128>) -> (u64, oneshot::Receiver<ArrivedCallback>) {
         let (sender, receiver) = oneshot::channel();
         let mut paths = self.paths();
         paths.tickets += 1;
@@ -61,7 +61,7 @@ impl Awaited {
     }
 
     /// Hands an answer to its waiter. Returns false if there is none.
-    pub fn deliver(&self, path: &str, trace: Option<u128>, arrived: Arrived) -> bool {
+    pub fn deliver(&self, path: &str, trace: Option<u128>, arrived: ArrivedCallback) -> bool {
         let has_trace = |waiter: &Waiter| trace.is_some() && waiter.trace == trace;
         let waiter = self.remove(path, |waiters| Some(waiters.iter().position(has_trace).unwrap_or(0)));
         waiter.is_some_and(|waiter| waiter.sender.send(arrived).is_ok())
@@ -101,13 +101,13 @@ pub(crate) fn error_description(body: &[u8]) -> Option<&str> {
 mod tests {
     use super::*;
 
-    fn arrived(body: &'static str) -> Arrived {
-        Arrived { at: Instant::now(), is_error: false, body: Bytes::from_static(body.as_bytes()) }
+    fn arrived(body: &'static str) -> ArrivedCallback {
+        ArrivedCallback { at: Instant::now(), is_error: false, body: Bytes::from_static(body.as_bytes()) }
     }
 
     #[test]
     fn answer_goes_to_its_trace_or_the_longest_waiter() {
-        let awaited = Awaited::default();
+        let awaited = AwaitedAnswers::default();
         let mut receivers: Vec<_> = (1..=4).map(|trace| awaited.enter("a", Some(trace)).1).collect();
         for (trace, body) in [(Some(3), "third"), (None, "first"), (Some(99), "second"), (Some(4), "fourth")]
         {
@@ -122,7 +122,7 @@ mod tests {
 
     #[test]
     fn removed_waiter_does_not_affect_the_others() {
-        let awaited = Awaited::default();
+        let awaited = AwaitedAnswers::default();
         let (first, _gone) = awaited.enter("a", None);
         let (_, mut second) = awaited.enter("a", None);
         awaited.give_up("a", first);

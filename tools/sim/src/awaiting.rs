@@ -6,29 +6,29 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use tokio::sync::oneshot;
 
-use crate::awaited::{Arrived, error_code};
+use crate::awaited::{ArrivedCallback, error_code};
 use crate::exchange::ExchangeError;
-use crate::shared::Shared;
+use crate::shared::SimulatorState;
 
 /// The place of a waiter. Dropping it ends the wait.
-pub(crate) struct Place {
-    pub shared: Arc<Shared>,
+pub(crate) struct WaiterSlot {
+    pub shared: Arc<SimulatorState>,
     pub dfsp: u32,
     pub path: String,
     pub ticket: u64,
-    pub receiver: oneshot::Receiver<Arrived>,
+    pub receiver: oneshot::Receiver<ArrivedCallback>,
     pub is_over: bool,
 }
 
-impl Place {
+impl WaiterSlot {
     /// Starts to wait for an answer on `path`.
-    pub fn enter(shared: &Arc<Shared>, dfsp: u32, path: String, trace: Option<u128>) -> Self {
+    pub fn enter(shared: &Arc<SimulatorState>, dfsp: u32, path: String, trace: Option<u128>) -> Self {
         let (ticket, receiver) = shared.dfsp(dfsp).awaited.enter(&path, trace);
         Self { shared: shared.clone(), dfsp, path, ticket, receiver, is_over: false }
     }
 }
 
-impl Drop for Place {
+impl Drop for WaiterSlot {
     fn drop(&mut self) {
         if !self.is_over {
             self.shared.dfsp(self.dfsp).awaited.give_up(&self.path, self.ticket);
@@ -41,7 +41,7 @@ impl Drop for Place {
 pub struct Awaiting<T> {
     pub sent_at: Instant,
     pub accepted_at: Instant,
-    pub(crate) place: Place,
+    pub(crate) place: WaiterSlot,
     pub(crate) read: fn(&Bytes) -> Option<T>,
 }
 

@@ -20,13 +20,13 @@ use crate::message::{self, BulkText, Family};
 use crate::money::{amount_of, currency_of};
 use crate::originating::Bulking;
 use crate::payee::{Plan, is_taken};
-use crate::payer::{OriginateError, Originator, Pending, packet};
+use crate::payer::{OriginateError, Originator, PendingTransfer, packet};
 use crate::reply::{self, Draw};
 use crate::scan;
 use crate::settings::mix;
 use crate::settling::{settle_incoming, settle_outgoing};
-use crate::shared::Shared;
-use crate::table::{Finished, Incoming, Outcome, Outgoing};
+use crate::shared::SimulatorState;
+use crate::table::{Finished, Incoming, Outgoing, TransferOutcome};
 
 /// Maximum number of items of one bulk transfer (FSPIOP API v1.1 §6.10.3.1).
 pub const BULK_ITEMS_MAX: usize = 1_000;
@@ -58,7 +58,7 @@ impl Originator {
         number: u64,
         payer: usize,
         payee: usize,
-    ) -> Result<Pending, OriginateError> {
+    ) -> Result<PendingTransfer, OriginateError> {
         let Bulking { items, terms } = self.bulking.as_ref().expect("an originator of bulk transfers");
         let (payer_dfsp, payee_dfsp) = (&self.shared.dfsps[payer], &self.shared.dfsps[payee]);
         let (id, now) = (self.bulk_id(number), message::now());
@@ -89,7 +89,7 @@ impl Originator {
         for (item, event) in items.iter().filter_map(|item| Some((item, event?))) {
             settle_outgoing(&self.shared, item, event, None);
         }
-        sent.map(|()| Pending { id, finished })
+        sent.map(|()| PendingTransfer { id, finished })
     }
 
     pub fn bulk_id(&self, number: u64) -> TransferId {
@@ -126,7 +126,12 @@ pub(crate) fn bulk_id(body: &[u8]) -> Option<TransferId> {
 }
 
 /// Accepts a `POST /bulkTransfers` and starts to answer it.
-pub(crate) fn take(shared: &Arc<Shared>, payee: u32, headers: &HeaderMap, body: &Bytes) -> StatusCode {
+pub(crate) fn take(
+    shared: &Arc<SimulatorState>,
+    payee: u32,
+    headers: &HeaderMap,
+    body: &Bytes,
+) -> StatusCode {
     let dfsp = shared.dfsp(payee);
     let list = scan::member(body, b"individualTransfers").unwrap_or_default();
     let items: Option<Vec<_>> = scan::elements(list).map(item).collect();
@@ -141,7 +146,7 @@ pub(crate) fn take(shared: &Arc<Shared>, payee: u32, headers: &HeaderMap, body: 
     }
     for &Item { id, received, .. } in &items {
         let state = IncomingState::Received;
-        let incoming = Incoming { payee, received, state, sold: None, conversion: None };
+        let incoming = Incoming { payee, received, state, sold: None, fx_transfer: None };
         if !shared.table.enter_incoming(id, incoming) {
             tracing::warn!(transfer = %id, dfsp = %dfsp.name, "an item of a bulk transfer was received before");
             count(&dfsp.counters.contradictions);
@@ -167,7 +172,7 @@ pub(crate) fn take(shared: &Arc<Shared>, payee: u32, headers: &HeaderMap, body: 
 }
 
 struct Answering {
-    shared: Arc<Shared>,
+    shared: Arc<SimulatorState>,
     payee: u32,
     id: TransferId,
     headers: HeaderMap,
@@ -231,7 +236,7 @@ fn result(value: &[u8]) -> Option<(TransferId, ItemSaying<'_>)> {
 
 /// The outcomes of the items in one message, combined.
 #[derive(Default)]
-struct Taken {
+struct ItemOutcomes {
     first: bool,
     contradiction: bool,
     committed: usize,
@@ -239,11 +244,11 @@ struct Taken {
     error_code: Option<ErrorCode>,
 }
 
-impl Taken {
+impl ItemOutcomes {
     /// Enters the end of an item on one side.
     fn end(
         &mut self,
-        shared: &Shared,
+        shared: &SimulatorState,
         side: BulkSide,
         id: &TransferId,
         ended: Result<(), Option<ErrorCode>>,
@@ -271,7 +276,7 @@ impl Taken {
 
 /// Accepts a callback about a bulk transfer. Returns the receiver's role in it, if the receiver knows it.
 pub(crate) fn take_callback(
-    shared: &Shared,
+    shared: &SimulatorState,
     receiver: u32,
     id: &TransferId,
     is_error: bool,
@@ -280,7 +285,7 @@ pub(crate) fn take_callback(
     let (side, items) = shared.bulks.of(receiver, id)?;
     let role = if side == BulkSide::Outgoing { Role::Payer } else { Role::Payee };
     let counters = &shared.dfsp(receiver).counters;
-    let mut taken = Taken::default();
+    let mut taken = ItemOutcomes::default();
     if is_error {
         // An error about a payee's own answer ends nothing; only the list of results does.
         let code = scan::text_member(body, b"\"errorCode\"");
@@ -294,7 +299,7 @@ pub(crate) fn take_callback(
     }
     let is_over = taken.committed + taken.aborted == items.len();
     if is_over && let Some(waiter) = shared.bulks.finish(side, id) {
-        let outcome = if taken.aborted == 0 { Outcome::Committed } else { Outcome::Aborted };
+        let outcome = if taken.aborted == 0 { TransferOutcome::Committed } else { TransferOutcome::Aborted };
         // The load generator may have stopped waiting; the books are updated regardless.
         let _ = waiter.send(Finished { outcome, at: Instant::now(), error_code: taken.error_code });
     }
@@ -313,12 +318,12 @@ pub(crate) fn take_callback(
 
 /// Checks and enters the list of results: each item once, no other items, and a state that agrees with the items.
 fn take_results(
-    shared: &Shared,
+    shared: &SimulatorState,
     receiver: u32,
     side: BulkSide,
     items: &[TransferId],
     body: &Bytes,
-    taken: &mut Taken,
+    taken: &mut ItemOutcomes,
 ) {
     let counters = &shared.dfsp(receiver).counters;
     let list = scan::member(body, b"individualTransferResults").unwrap_or_default();

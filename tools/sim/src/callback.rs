@@ -11,31 +11,31 @@ use crate::condition::condition_of;
 use crate::counters::count;
 use crate::scan;
 use crate::settling::{settle_incoming, settle_outgoing};
-use crate::shared::Shared;
+use crate::shared::SimulatorState;
 
 /// Code of a message that leaves the outcome of a transfer open: a modified request was rejected, and the original
 /// remains.
 pub(crate) const MODIFIED_REQUEST: &[u8] = b"3106";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Saying {
+enum CallbackMeaning {
     Committed,
     Aborted,
     NothingFinal,
 }
 
-fn saying(is_error: bool, body: &[u8]) -> Saying {
+fn saying(is_error: bool, body: &[u8]) -> CallbackMeaning {
     if is_error {
         return match scan::text_member(body, b"\"errorCode\"") {
-            Some(MODIFIED_REQUEST) => Saying::NothingFinal,
-            _ => Saying::Aborted,
+            Some(MODIFIED_REQUEST) => CallbackMeaning::NothingFinal,
+            _ => CallbackMeaning::Aborted,
         };
     }
     let state = scan::text_member(body, b"\"transferState\"");
     match state.or_else(|| scan::text_member(body, b"\"conversionState\"")) {
-        Some(b"COMMITTED" | b"SETTLED") => Saying::Committed,
-        Some(b"ABORTED") => Saying::Aborted,
-        _ => Saying::NothingFinal,
+        Some(b"COMMITTED" | b"SETTLED") => CallbackMeaning::Committed,
+        Some(b"ABORTED") => CallbackMeaning::Aborted,
+        _ => CallbackMeaning::NothingFinal,
     }
 }
 
@@ -48,7 +48,7 @@ pub(crate) enum Role {
 
 /// Accepts a PUT, PUT error or PATCH. Returns the receiver's role in the transfer, if the receiver knows it.
 pub(crate) fn take(
-    shared: &Shared,
+    shared: &SimulatorState,
     receiver: u32,
     id: &TransferId,
     is_error: bool,
@@ -67,12 +67,12 @@ pub(crate) fn take(
     };
     // The initiator of an FX transfer waits for its fulfilment; its outcome follows from a transfer.
     let waiting = match saying {
-        Saying::NothingFinal if pays && !is_error => {
-            shared.table.with_outgoing(id, |conversion| conversion.fulfilled.take()).flatten()
+        CallbackMeaning::NothingFinal if pays && !is_error => {
+            shared.table.with_outgoing(id, |fx_transfer| fx_transfer.fulfilled.take()).flatten()
         }
         _ => None,
     };
-    if pays && (saying == Saying::Committed || waiting.is_some()) {
+    if pays && (saying == CallbackMeaning::Committed || waiting.is_some()) {
         let fulfilment = scan::text_member(body, b"\"fulfilment\"");
         let right = match outgoing.and_then(|(_, condition)| condition) {
             None => fulfilment == Some(&shared.secret.fulfilment(id)[..]),
@@ -83,19 +83,19 @@ pub(crate) fn take(
         }
     }
     let settled = match (saying, pays) {
-        (Saying::NothingFinal, _) => {
+        (CallbackMeaning::NothingFinal, _) => {
             count(if waiting.is_some() { &counters.callbacks } else { &counters.callbacks_informative });
             // The load generator may have stopped waiting.
             let _ = waiting.map(|waiting| waiting.send(Instant::now()));
             return Some(role);
         }
-        (Saying::Committed, true) => settle_outgoing(shared, id, OutgoingEvent::Committed, None),
-        (Saying::Aborted, true) => {
+        (CallbackMeaning::Committed, true) => settle_outgoing(shared, id, OutgoingEvent::Committed, None),
+        (CallbackMeaning::Aborted, true) => {
             let code = if is_error { error_code(body) } else { None };
             settle_outgoing(shared, id, OutgoingEvent::Aborted, code)
         }
-        (Saying::Committed, false) => settle_incoming(shared, id, IncomingEvent::HubCommitted),
-        (Saying::Aborted, false) => settle_incoming(shared, id, IncomingEvent::HubAborted),
+        (CallbackMeaning::Committed, false) => settle_incoming(shared, id, IncomingEvent::HubCommitted),
+        (CallbackMeaning::Aborted, false) => settle_incoming(shared, id, IncomingEvent::HubAborted),
     };
     match settled {
         Some(Delivery::First) => count(&counters.callbacks),
@@ -116,17 +116,21 @@ mod tests {
     #[test]
     fn callback_is_read_by_path_and_body() {
         for (is_error, body, expected) in [
-            (false, r#"{"transferState":"COMMITTED","fulfilment":"x"}"#, Saying::Committed),
-            (false, r#"{"transferState":"ABORTED"}"#, Saying::Aborted),
-            (false, r#"{"transferState":"RESERVED"}"#, Saying::NothingFinal),
-            (false, "", Saying::NothingFinal),
-            (true, r#"{"errorInformation":{"errorCode":"3303","errorDescription":"x"}}"#, Saying::Aborted),
+            (false, r#"{"transferState":"COMMITTED","fulfilment":"x"}"#, CallbackMeaning::Committed),
+            (false, r#"{"transferState":"ABORTED"}"#, CallbackMeaning::Aborted),
+            (false, r#"{"transferState":"RESERVED"}"#, CallbackMeaning::NothingFinal),
+            (false, "", CallbackMeaning::NothingFinal),
+            (
+                true,
+                r#"{"errorInformation":{"errorCode":"3303","errorDescription":"x"}}"#,
+                CallbackMeaning::Aborted,
+            ),
             (
                 true,
                 r#"{"errorInformation":{"errorCode":"3106","errorDescription":"x"}}"#,
-                Saying::NothingFinal,
+                CallbackMeaning::NothingFinal,
             ),
-            (true, "garbage", Saying::Aborted),
+            (true, "garbage", CallbackMeaning::Aborted),
         ] {
             assert_eq!(saying(is_error, body.as_bytes()), expected, "{body}");
         }

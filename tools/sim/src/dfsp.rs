@@ -8,7 +8,7 @@ use serde::Serialize;
 use upesi_http::HeaderValue;
 use upesi_types::FspId;
 
-use crate::awaited::Awaited;
+use crate::awaited::AwaitedAnswers;
 use crate::books::Book;
 use crate::counters::{AtomicCounters, Counters};
 use crate::message::{name_value, units_text};
@@ -26,7 +26,7 @@ pub(crate) struct Dfsp {
     pub counters: AtomicCounters,
     /// Numbers the received messages. The number is the key of draws that must differ between repetitions.
     pub messages: AtomicU64,
-    pub awaited: Awaited,
+    pub awaited: AwaitedAnswers,
     settings: RwLock<DfspSettings>,
     book: Mutex<Book>,
     /// Additional parties outside its prefix, as decoded paths.
@@ -66,7 +66,7 @@ impl Dfsp {
             name_value: name_value(&name),
             counters: AtomicCounters::default(),
             messages: AtomicU64::new(0),
-            awaited: Awaited::default(),
+            awaited: AwaitedAnswers::default(),
             settings: RwLock::new(settings),
             book: Mutex::default(),
             parties: RwLock::default(),

@@ -79,13 +79,13 @@ pub enum Phase {
     /// `POST /quotes` until `PUT /quotes`.
     Quote,
     /// `POST /fxTransfers` until `PUT /fxTransfers`.
-    Conversion,
+    FxTransfer,
     /// `POST /transfers` until `PUT /transfers`.
     Transfer,
 }
 
 impl Phase {
-    pub const ALL: [Self; 4] = [Self::Lookup, Self::Quote, Self::Conversion, Self::Transfer];
+    pub const ALL: [Self; 4] = [Self::Lookup, Self::Quote, Self::FxTransfer, Self::Transfer];
 
     /// The steps of a payment in one currency.
     pub const OF_PAYMENT: [Self; 3] = [Self::Lookup, Self::Quote, Self::Transfer];
@@ -95,7 +95,7 @@ impl Phase {
         match self {
             Self::Lookup => "lookup",
             Self::Quote => "quote",
-            Self::Conversion => "conversion",
+            Self::FxTransfer => "conversion",
             Self::Transfer => "transfer",
         }
     }

@@ -28,12 +28,12 @@
 //! |---|---|---|---|
 //! | [`Originator::lookup`] | `GET /parties` | [`Awaiting`]`<`[`FoundParty`]`>` | [`Awaiting::answer`] returns an [`Answer`] |
 //! | [`Originator::quote`] | `POST /quotes` | [`Awaiting`]`<`[`Terms`]`>` | the same |
-//! | [`Originator::send`] | `POST /transfers` | [`Pending`] | its receiver yields a [`Finished`] |
-//! | [`Originator::convert`] | `POST /fxTransfers` | [`PendingConversion`] | its receiver yields the time of the FXP's fulfilment |
-//! | [`Originator::send_converted`] | `POST /transfers` that an FX transfer pays | [`Pending`] | the same |
-//! | [`Originator::send_bulk`] | `POST /bulkTransfers` | [`Pending`] | the same, when every item has ended |
-//! | [`Originator::transfer_quoted`] | `POST /transfers` with the packet and condition of a quote | [`Pending`] | the same |
-//! | [`Originator::register`] | `POST /participants` for a batch of a DFSP's parties | [`Awaiting`]`<`[`Registered`]`>` | as with lookups |
+//! | [`Originator::send`] | `POST /transfers` | [`PendingTransfer`] | its receiver yields a [`Finished`] |
+//! | [`Originator::convert`] | `POST /fxTransfers` | [`PendingFxTransfer`] | its receiver yields the time of the FXP's fulfilment |
+//! | [`Originator::send_converted`] | `POST /transfers` that an FX transfer pays | [`PendingTransfer`] | the same |
+//! | [`Originator::send_bulk`] | `POST /bulkTransfers` | [`PendingTransfer`] | the same, when every item has ended |
+//! | [`Originator::transfer_quoted`] | `POST /transfers` with the packet and condition of a quote | [`PendingTransfer`] | the same |
+//! | [`Originator::register`] | `POST /participants` for a batch of a DFSP's parties | [`Awaiting`]`<`[`BatchAnswer`]`>` | as with lookups |
 //! | [`Originator::payment`] | all three, one after the other | | returns a [`PaymentReport`] at the end |
 //!
 //! ```no_run
@@ -57,10 +57,10 @@ pub mod books;
 mod bulk;
 mod callback;
 mod condition;
-mod conversion;
 mod counters;
 mod dfsp;
 mod exchange;
+mod fx_transfer;
 mod ids;
 mod lookups;
 mod message;
@@ -97,26 +97,26 @@ pub use awaiting::{Answer, Awaiting};
 pub use books::ExpectedPosition;
 pub use bulk::BULK_ITEMS_MAX;
 pub use condition::{Secret, Text};
-pub use conversion::PendingConversion;
 pub use counters::Counters;
 pub use dfsp::{DfspReport, PositionReport};
 pub use exchange::{ExchangeError, FoundParty, PaymentFailure, PaymentReport, Phase, Terms};
+pub use fx_transfer::PendingFxTransfer;
 pub use ids::{id_of, transfer_id};
 pub use message::units_text;
 pub use oracle::{
     OracleConfig, OracleCounters, OracleError, OracleFull, OracleRule, OracleSettings, OracleSimulator,
     PARTIES_MAX,
 };
-pub use originating::{AmountType, ConversionOptions, OriginatorOptions, PaymentOptions};
+pub use originating::{AmountType, FxTransferOptions, OriginatorOptions, PaymentOptions};
 pub use party::{PARTIES_PER_DFSP, PartyId, owner_of, party_of, prefix_of};
-pub use payer::{OriginateError, Originator, Pending};
-pub use registration::{REGISTRATION_PARTIES_MAX, Registered};
+pub use payer::{OriginateError, Originator, PendingTransfer};
+pub use registration::{BatchAnswer, REGISTRATION_PARTIES_MAX};
 pub use secured::{SecurityError, SimSecurity, SimSignatures, SimTls};
 pub use service::answer;
 pub use settings::{DfspSettings, FX_RATE_PER_MILLE_USUAL, Flavour, SettingsError, mix};
-pub use shared::PayeeConversions;
-pub use sign_ahead::Coming;
+pub use shared::PayeeFxTransfers;
+pub use sign_ahead::UpcomingTransfer;
 pub use simulator::{SimConfig, SimError, Simulator, TransferCounts, secured};
-pub use table::{Finished, Outcome};
+pub use table::{Finished, TransferOutcome};
 pub use upstream::{Pools, ServiceUrls, Upstream};
 pub use watch::{Direction, SeenMessage};

@@ -9,8 +9,8 @@ use upesi_types::{Currency, ErrorCode, FspId};
 use crate::counters::count;
 use crate::message::Family;
 use crate::party::{decoded, owner_of, quoted};
-use crate::reply::{Reply, Saying};
-use crate::shared::Shared;
+use crate::reply::{Reply, ReplyContent};
+use crate::shared::SimulatorState;
 
 const FIRST_NAMES: [&str; 8] = ["Amina", "Baraka", "Chausiku", "Daudi", "Esi", "Farida", "Gakuru", "Halima"];
 const LAST_NAMES: [&str; 7] = ["Achieng", "Banda", "Chirwa", "Dlamini", "Eze", "Juma", "Otieno"];
@@ -27,7 +27,7 @@ const CURRENCIES_MAX: usize = 16;
 /// Accepts a `GET /parties` and starts to answer it. `path` is type, identifier and sub-identifier as received. If
 /// `owns_it` is true, the owner of the party is not checked.
 pub(crate) fn take(
-    shared: &Arc<Shared>,
+    shared: &Arc<SimulatorState>,
     payee: u32,
     headers: &HeaderMap,
     path: &str,
@@ -44,10 +44,10 @@ pub(crate) fn take(
     let saying = if owns_it || dfsp.has_party(&decoded(path)) {
         let number = owner.map_or(0, |(_, number)| number);
         let body = party_body(&dfsp.name, &kind, &identifier, sub_id.as_deref(), number, &shared.currencies);
-        Saying::Answer(body)
+        ReplyContent::Answer(body)
     } else {
         count(&dfsp.counters.parties_unknown);
-        Saying::Error(ErrorCode::PARTY_NOT_FOUND)
+        ReplyContent::Error(ErrorCode::PARTY_NOT_FOUND)
     };
     reply.start_unnumbered(saying)
 }

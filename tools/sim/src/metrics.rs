@@ -132,7 +132,7 @@ impl SimMetrics {
     pub fn text(&self, dfsps: &[Dfsp]) -> String {
         let counted = dfsps.iter().map(|dfsp| (dfsp.name, dfsp.counters.snapshot())).collect();
         let mut counters = Registry::default();
-        counters.register_collector(Box::new(Counted(counted)));
+        counters.register_collector(Box::new(DfspCounters(counted)));
         let mut text = String::new();
         for registry in [&self.registry, &counters] {
             // Writing into a String cannot fail, here and below.
@@ -151,9 +151,9 @@ fn observe(histograms: &Histograms<{ METHODS.len() }>, method: &Method, family: 
 
 /// The counters of the DFSPs, by name. They are read on demand, so that counting has no extra cost.
 #[derive(Debug)]
-struct Counted(Vec<(FspId, Counters)>);
+struct DfspCounters(Vec<(FspId, Counters)>);
 
-impl Collector for Counted {
+impl Collector for DfspCounters {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
         let help = "Counters of a DFSP, under the names of GET /_sim/dfsps.";
         let mut family = encoder.encode_descriptor("upesi_sim_counted", help, None, MetricType::Counter)?;

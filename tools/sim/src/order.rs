@@ -25,8 +25,8 @@ use crate::party::{PartyId, owner_of};
 use crate::payer::{OriginateError, Originator};
 use crate::payment::finished;
 use crate::scan;
-use crate::shared::Shared;
-use crate::table::Outcome;
+use crate::shared::SimulatorState;
+use crate::table::TransferOutcome;
 
 /// Maximum duration of an order.
 const ORDER_DEADLINE: Duration = Duration::from_secs(30);
@@ -38,7 +38,7 @@ const IDENTIFIER_CHARS_MAX: usize = 128;
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct PaymentOrder {
-    to: Named,
+    to: NamedParty,
     amount: String,
     currency: String,
     #[serde(default)]
@@ -47,7 +47,7 @@ struct PaymentOrder {
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct Named {
+struct NamedParty {
     id_type: String,
     id_value: String,
     id_sub_value: Option<String>,
@@ -172,7 +172,7 @@ pub(crate) fn is_order(method: &Method, path: &str) -> bool {
 /// Executes an order on the current worker, and answers when it has ended.
 pub(crate) async fn carry_out(
     path: &str,
-    shared: &Arc<Shared>,
+    shared: &Arc<SimulatorState>,
     dfsp: u32,
     body: &[u8],
 ) -> Response<Full<Bytes>> {
@@ -183,7 +183,7 @@ pub(crate) async fn carry_out(
     done.unwrap_or_else(|mistake| problem(StatusCode::BAD_REQUEST, &mistake))
 }
 
-async fn pay(shared: &Arc<Shared>, payer: u32, body: &[u8]) -> Result<Response<Full<Bytes>>, String> {
+async fn pay(shared: &Arc<SimulatorState>, payer: u32, body: &[u8]) -> Result<Response<Full<Bytes>>, String> {
     let order: PaymentOrder =
         serde_json::from_slice(body).map_err(|error| format!("the payment cannot be read: {error}"))?;
     let party = order.to.read()?;
@@ -235,7 +235,7 @@ impl Payment {
         let pending = originator.transfer_quoted(number, payer, &found.fsp, &terms).await?;
         let ended = finished(pending.finished, ORDER_DEADLINE).await.map_err(|_| Refusal::late())?;
         transfer.us = Some(us(ended.at - quoted_at));
-        if ended.outcome == Outcome::Committed {
+        if ended.outcome == TransferOutcome::Committed {
             transfer.state = Some("COMMITTED");
             return Ok(());
         }
@@ -258,11 +258,15 @@ impl Payment {
     }
 }
 
-async fn register(shared: &Arc<Shared>, dfsp: u32, body: &[u8]) -> Result<Response<Full<Bytes>>, String> {
+async fn register(
+    shared: &Arc<SimulatorState>,
+    dfsp: u32,
+    body: &[u8],
+) -> Result<Response<Full<Bytes>>, String> {
     let order: RegistrationOrder =
         serde_json::from_slice(body).map_err(|error| format!("the party cannot be read: {error}"))?;
     let RegistrationOrder { id_type, id_value, id_sub_value, currency: code } = order;
-    let party = Named { id_type, id_value, id_sub_value }.read()?;
+    let party = NamedParty { id_type, id_value, id_sub_value }.read()?;
     let code = code.map(|code| currency(&code)).transpose()?;
     // The originator's own amount does not matter here.
     let any = code.or_else(|| Currency::all().next()).ok_or("the list of currencies is empty")?;
@@ -291,7 +295,7 @@ async fn register(shared: &Arc<Shared>, dfsp: u32, body: &[u8]) -> Result<Respon
     Ok(answer(registration.error.as_ref(), &registration))
 }
 
-impl Named {
+impl NamedParty {
     fn read(self) -> Result<PartyId, String> {
         let Self { id_type, id_value, id_sub_value } = self;
         for (name, text) in
@@ -316,12 +320,12 @@ fn currency(code: &str) -> Result<Currency, String> {
     Currency::parse(code).ok_or_else(|| format!("{code} is not an ISO 4217 code in capital letters"))
 }
 
-fn number(shared: &Shared) -> u64 {
+fn number(shared: &SimulatorState) -> u64 {
     shared.orders.next.fetch_add(1, Ordering::Relaxed)
 }
 
 fn originator(
-    shared: &Arc<Shared>,
+    shared: &Arc<SimulatorState>,
     amount: Amount,
     currency: Currency,
     amount_type: AmountType,

@@ -73,7 +73,7 @@ impl Default for PaymentOptions {
 
 /// Common data of an originator's FX transfers.
 #[derive(Clone, Debug)]
-pub struct ConversionOptions {
+pub struct FxTransferOptions {
     /// The currency of the transfers. Their payers hold the originator's currency.
     pub target: Currency,
     /// Value of a thousand units of the target currency.
@@ -82,9 +82,9 @@ pub struct ConversionOptions {
     pub fxps: Vec<usize>,
 }
 
-/// [`ConversionOptions`] in the form for messages.
+/// [`FxTransferOptions`] in the form for messages.
 pub(crate) struct Converting {
-    pub options: ConversionOptions,
+    pub options: FxTransferOptions,
     /// The part of all FX transfers' bodies between the FXP's name and the condition.
     pub terms: Vec<u8>,
     /// The corresponding part of the transfers' bodies.

@@ -9,8 +9,8 @@ use upesi_types::{Amount, Currency, Money, TransferId};
 use crate::books::{IncomingEvent, IncomingState};
 use crate::bulk::bulk_id;
 use crate::condition::{Text, wrong_fulfilment};
-use crate::conversion::Sale;
 use crate::counters::{AtomicCounters, count};
+use crate::fx_transfer::PayeeFxTransfer;
 use crate::ids::{fault_key, id};
 use crate::message::{self, Family};
 use crate::money::{amount_of, currency_of};
@@ -18,7 +18,7 @@ use crate::reply::{self, Draw};
 use crate::scan;
 use crate::settings::{DfspSettings, Flavour};
 use crate::settling::settle_incoming;
-use crate::shared::Shared;
+use crate::shared::SimulatorState;
 use crate::table::Incoming;
 
 /// A payee's answer to a transfer: the right fulfilment, a wrong one, or an error.
@@ -32,7 +32,7 @@ impl Plan {
     /// Draws the answer to a transfer from its id and its condition, and from its packet if these do not determine the
     /// fulfilment.
     pub fn draw<'body>(
-        shared: &Shared,
+        shared: &SimulatorState,
         draw: &Draw<'_>,
         id: &TransferId,
         condition: &[u8],
@@ -55,14 +55,14 @@ impl Plan {
 }
 
 struct Answering {
-    shared: Arc<Shared>,
+    shared: Arc<SimulatorState>,
     payee: u32,
     family: Family,
     id: TransferId,
     headers: HeaderMap,
     settings: DfspSettings,
     /// The FX transfer that the payee requests before it fulfils.
-    sale: Option<Sale>,
+    sale: Option<PayeeFxTransfer>,
 }
 
 /// The id of a prepare, an FX transfer or a bulk transfer, if it can be read.
@@ -72,18 +72,18 @@ pub(crate) fn prepared_id(family: Family, body: &Bytes) -> Option<TransferId> {
 
 /// Accepts a prepare, or the request for an FX transfer, and starts to answer it. Returns the status for the POST.
 pub(crate) fn take_prepare(
-    shared: &Arc<Shared>,
+    shared: &Arc<SimulatorState>,
     payee: u32,
     family: Family,
     headers: &HeaderMap,
     body: &Bytes,
 ) -> StatusCode {
     let dfsp = shared.dfsp(payee);
-    let Some(Read { id, received, sold, condition }) = read(family, body) else {
+    let Some(PrepareData { id, received, sold, condition }) = read(family, body) else {
         count(&dfsp.counters.unreadable);
         return StatusCode::BAD_REQUEST;
     };
-    let incoming = Incoming { payee, received, state: IncomingState::Received, sold, conversion: None };
+    let incoming = Incoming { payee, received, state: IncomingState::Received, sold, fx_transfer: None };
     if !shared.table.enter_incoming(id, incoming) {
         count(&dfsp.counters.prepares_repeated);
         return StatusCode::ACCEPTED;
@@ -102,7 +102,7 @@ pub(crate) fn take_prepare(
     let plan = Plan::draw(shared, &draw, &id, condition, packet);
     let copies = if let Plan::Right(_) = plan { draw.copies() } else { 1 };
     let sale = match family {
-        Family::Transfers => Sale::of(shared, id, received, body),
+        Family::Transfers => PayeeFxTransfer::of(shared, id, received, body),
         _ => None,
     };
     let headers = reply::headers(shared, payee, family, headers);
@@ -113,7 +113,7 @@ pub(crate) fn take_prepare(
 }
 
 /// The data of a prepare or FX transfer that the books need.
-struct Read<'body> {
+struct PrepareData<'body> {
     id: TransferId,
     received: Money,
     /// The amount that an FX transfer sells for it.
@@ -121,13 +121,13 @@ struct Read<'body> {
     condition: &'body [u8],
 }
 
-fn read(family: Family, body: &Bytes) -> Option<Read<'_>> {
+fn read(family: Family, body: &Bytes) -> Option<PrepareData<'_>> {
     if family == Family::FxTransfers {
         let money = |name: &[u8]| {
             let money = scan::member(body, name)?;
             Some(Money { amount: amount_of(money)?, currency: currency_of(money)? })
         };
-        return Some(Read {
+        return Some(PrepareData {
             id: id(scan::member(body, b"commitRequestId")?)?,
             received: money(b"sourceAmount")?,
             sold: Some(money(b"targetAmount")?),
@@ -136,7 +136,7 @@ fn read(family: Family, body: &Bytes) -> Option<Read<'_>> {
     }
     let text = |name: &[u8]| std::str::from_utf8(scan::text_member(body, name)?).ok();
     let currency = Currency::parse(text(b"\"currency\"")?)?;
-    Some(Read {
+    Some(PrepareData {
         id: TransferId::parse(text(b"\"transferId\"")?)?,
         received: Money { amount: Amount::parse_wire(text(b"\"amount\"")?).ok()?, currency },
         sold: None,

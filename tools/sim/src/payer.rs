@@ -17,7 +17,7 @@ use crate::message::{self, Family};
 use crate::originating::{Bulking, Converting, OriginatorOptions, PaymentOptions};
 use crate::settings::{Fault, PER_MILLE_MAX, hits, mix};
 use crate::settling::settle_outgoing;
-use crate::shared::Shared;
+use crate::shared::SimulatorState;
 use crate::table::{Finished, Outgoing};
 
 /// Length of a prepare's body without its terms, with the usual short names, in bytes.
@@ -50,7 +50,7 @@ impl From<OriginateError> for ExchangeError {
 
 /// An accepted transfer or bulk transfer that waits for its callback.
 #[derive(Debug)]
-pub struct Pending {
+pub struct PendingTransfer {
     pub id: TransferId,
     /// Receives the outcome and its time. Fails only if the simulator has ended.
     pub finished: oneshot::Receiver<Finished>,
@@ -58,7 +58,7 @@ pub struct Pending {
 
 /// Sends transfers for the DFSPs of one simulator.
 pub struct Originator {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<SimulatorState>,
     pub(crate) options: OriginatorOptions,
     /// The part of all bodies between the payee's name and the condition.
     pub(crate) terms: Vec<u8>,
@@ -87,7 +87,7 @@ pub(crate) fn packet(moved: Money, note_bytes: usize) -> String {
 }
 
 impl Originator {
-    pub(crate) fn over(shared: Arc<Shared>, options: OriginatorOptions) -> Self {
+    pub(crate) fn over(shared: Arc<SimulatorState>, options: OriginatorOptions) -> Self {
         let terms = terms(options.money(), 0);
         Self { shared, options, terms, payments: PaymentOptions::default(), converting: None, bulking: None }
     }
@@ -107,11 +107,16 @@ impl Originator {
 
     /// Sends transfer `number` from one DFSP to another (by index) and waits for the 202, not for the callback. Fails
     /// if the hub rejects or does not answer the POST.
-    pub async fn send(&self, number: u64, payer: usize, payee: usize) -> Result<Pending, OriginateError> {
+    pub async fn send(
+        &self,
+        number: u64,
+        payer: usize,
+        payee: usize,
+    ) -> Result<PendingTransfer, OriginateError> {
         let (payer_dfsp, payee_dfsp) = (&self.shared.dfsps[payer], &self.shared.dfsps[payee]);
         let id = transfer_id(self.options.seed, self.options.nonce, number);
         let (headers, body) = self.message(number, &id, payer_dfsp, payee_dfsp, &self.terms);
-        let sending = Sending::new(number, id, payer, &payee_dfsp.name, self.options.money());
+        let sending = OutgoingOrder::new(number, id, payer, &payee_dfsp.name, self.options.money());
         self.originate(sending, Family::Transfers, headers, body).await
     }
 
@@ -119,12 +124,12 @@ impl Originator {
     /// more if the payer's fault setting requires this.
     pub(crate) async fn originate(
         &self,
-        sending: Sending<'_>,
+        sending: OutgoingOrder<'_>,
         family: Family,
         headers: HeaderMap,
         body: Bytes,
-    ) -> Result<Pending, OriginateError> {
-        let Sending { number, id, receiver, mut outgoing } = sending;
+    ) -> Result<PendingTransfer, OriginateError> {
+        let OutgoingOrder { number, id, receiver, mut outgoing } = sending;
         let payer = outgoing.payer as usize;
         let payer_dfsp = &self.shared.dfsps[payer];
         let (waiter, finished) = oneshot::channel();
@@ -142,7 +147,7 @@ impl Originator {
                 if let Some(repeat) = repeat {
                     repeat.start();
                 }
-                Ok(Pending { id, finished })
+                Ok(PendingTransfer { id, finished })
             }
             Err(error) => {
                 if let OriginateError::Refused { .. } = error {
@@ -236,14 +241,14 @@ fn traceparent(nonce: u64, number: u64) -> HeaderValue {
 }
 
 /// A transfer or FX transfer that is about to be sent.
-pub(crate) struct Sending<'receiver> {
+pub(crate) struct OutgoingOrder<'receiver> {
     pub number: u64,
     pub id: TransferId,
     pub receiver: &'receiver str,
     pub outgoing: Outgoing,
 }
 
-impl<'receiver> Sending<'receiver> {
+impl<'receiver> OutgoingOrder<'receiver> {
     pub fn new(number: u64, id: TransferId, payer: usize, receiver: &'receiver FspId, moved: Money) -> Self {
         let outgoing = Outgoing::new(payer as u32, moved);
         Self { number, id, receiver: receiver.as_str(), outgoing }
@@ -255,7 +260,7 @@ const LATER: Duration = Duration::from_millis(500);
 
 /// A prepare that is to be sent again. It is the same transfer, so no book changes.
 pub(crate) struct Repeat {
-    shared: Arc<Shared>,
+    shared: Arc<SimulatorState>,
     payer: usize,
     payee: String,
     family: Family,
@@ -268,7 +273,7 @@ impl Repeat {
     /// Draws whether a prepare is sent twice. Half of the repetitions are sent immediately, while the transfer is in
     /// progress, and the others later.
     pub fn draw(
-        shared: &Arc<Shared>,
+        shared: &Arc<SimulatorState>,
         payer: usize,
         payee: &str,
         family: Family,

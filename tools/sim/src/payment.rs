@@ -6,15 +6,15 @@ use tokio::sync::oneshot;
 use upesi_http::{Bytes, Method};
 use upesi_types::{FspId, Money, Timestamp, TransferId};
 
-use crate::awaiting::{Awaiting, Place};
+use crate::awaiting::{Awaiting, WaiterSlot};
 use crate::exchange::{ExchangeError, FoundParty, PaymentFailure, PaymentReport, Phase, Terms};
 use crate::ids::{trace_id, transfer_id};
 use crate::message::{self, Family};
 use crate::originating::PaymentOptions;
 use crate::party::{PartyId, party_of};
-use crate::payer::{OriginateError, Originator, Pending, Sending};
+use crate::payer::{OriginateError, Originator, OutgoingOrder, PendingTransfer};
 use crate::settings::mix;
-use crate::table::{Finished, Outcome};
+use crate::table::{Finished, TransferOutcome};
 
 /// Separates the ids of quotes from the ids of transfers.
 const QUOTES: u64 = 0x7175_6f74;
@@ -118,7 +118,7 @@ impl Originator {
         payer: usize,
         payee: &FspId,
         terms: &Terms,
-    ) -> Result<Pending, OriginateError> {
+    ) -> Result<PendingTransfer, OriginateError> {
         let payer_dfsp = &self.shared.dfsps[payer];
         let id = transfer_id(self.options.seed, self.options.nonce, number);
         let now = message::now();
@@ -130,7 +130,7 @@ impl Originator {
             message::prepare_body(&id, &payer_dfsp.name, payee, &prepared, &terms.condition, expiration);
         let headers =
             self.headers(Family::Transfers, number, payer_dfsp, Some(&message::name_value(payee)), now);
-        let mut sending = Sending::new(number, id, payer, payee, money);
+        let mut sending = OutgoingOrder::new(number, id, payer, payee, money);
         sending.outgoing.condition = Some(Box::new(terms.condition));
         self.originate(sending, Family::Transfers, headers, body).await
     }
@@ -179,12 +179,12 @@ impl Originator {
         let pending = self.transfer_quoted(number, payer, &owner, &terms).await?;
         let finished = finished(pending.finished, patience).await?;
         match (finished.outcome, finished.error_code) {
-            (Outcome::Committed, _) => {
+            (TransferOutcome::Committed, _) => {
                 report.ends[Phase::Transfer as usize] = Some(finished.at);
                 Ok(())
             }
-            (Outcome::Aborted, Some(code)) => Err(ExchangeError::Code(code)),
-            (Outcome::Aborted, None) => Err(ExchangeError::Aborted),
+            (TransferOutcome::Aborted, Some(code)) => Err(ExchangeError::Code(code)),
+            (TransferOutcome::Aborted, None) => Err(ExchangeError::Aborted),
         }
     }
 
@@ -198,7 +198,7 @@ impl Originator {
     ) -> Result<Awaiting<T>, OriginateError> {
         let trace = self.options.trace.then(|| trace_id(self.options.nonce, number));
         // The wait starts before the request is sent, because the callback may overtake the 202.
-        let place = Place::enter(&self.shared, payer as u32, request.answer_path, trace);
+        let place = WaiterSlot::enter(&self.shared, payer as u32, request.answer_path, trace);
         let sent_at = Instant::now();
         let Exchange { method, path, receiver, headers, body, .. } = request;
         let payer = &self.shared.dfsps[payer];

@@ -13,9 +13,9 @@ use crate::counters::count;
 use crate::ids::{fault_key, id};
 use crate::message::{self, Family};
 use crate::money::{amount_of, currency_of, push_amount};
-use crate::reply::{Reply, Saying};
+use crate::reply::{Reply, ReplyContent};
 use crate::settings::DfspSettings;
-use crate::shared::Shared;
+use crate::shared::SimulatorState;
 use crate::{money, scan};
 
 /// Validity of a quote's terms.
@@ -25,7 +25,7 @@ const BULK_QUOTES_MAX: usize = 1000;
 
 /// The members of a `POST /quotes` that determine the terms, as they were received. Absent ones are empty.
 #[derive(Clone, Copy, Debug, Default)]
-struct Question<'body> {
+struct QuoteMembers<'body> {
     quote_id: &'body [u8],
     transaction_id: &'body [u8],
     payer: &'body [u8],
@@ -36,7 +36,7 @@ struct Question<'body> {
     note: &'body [u8],
 }
 
-impl<'body> Question<'body> {
+impl<'body> QuoteMembers<'body> {
     fn read(body: &'body [u8]) -> Self {
         let mut this = Self::default();
         for (name, value) in scan::members(body) {
@@ -110,7 +110,7 @@ struct TermsOffered {
 fn push_terms(
     out: &mut Vec<u8>,
     secret: &Secret,
-    question: &Question<'_>,
+    question: &QuoteMembers<'_>,
     terms: &TermsOffered,
     expiration: Timestamp,
 ) {
@@ -141,9 +141,14 @@ fn seal(
 }
 
 /// Accepts a `POST /quotes` and starts to answer it.
-pub(crate) fn take_quote(shared: &Arc<Shared>, payee: u32, headers: &HeaderMap, body: &[u8]) -> StatusCode {
+pub(crate) fn take_quote(
+    shared: &Arc<SimulatorState>,
+    payee: u32,
+    headers: &HeaderMap,
+    body: &[u8],
+) -> StatusCode {
     let dfsp = shared.dfsp(payee);
-    let question = Question::read(body);
+    let question = QuoteMembers::read(body);
     let settings = dfsp.settings();
     let (Some(id), Some(terms)) = (id(question.quote_id), question.terms(&settings)) else {
         count(&dfsp.counters.unreadable);
@@ -161,7 +166,7 @@ pub(crate) fn take_quote(shared: &Arc<Shared>, payee: u32, headers: &HeaderMap, 
 
 /// Keeps the terms for repeated requests, and starts to send them.
 pub(crate) fn offer(
-    shared: &Arc<Shared>,
+    shared: &Arc<SimulatorState>,
     payee: u32,
     family: Family,
     headers: &HeaderMap,
@@ -170,11 +175,16 @@ pub(crate) fn offer(
 ) -> StatusCode {
     shared.remembered.keep(id, terms.clone());
     let reply = Reply::new(shared, payee, family, headers, format!("{}/{id}", family.as_str()));
-    reply.start(fault_key(&id), Saying::Answer(terms))
+    reply.start(fault_key(&id), ReplyContent::Answer(terms))
 }
 
 /// Accepts a `POST /bulkQuotes` and starts to answer it. Each of its quotes has its own terms.
-pub(crate) fn take_bulk(shared: &Arc<Shared>, payee: u32, headers: &HeaderMap, body: &[u8]) -> StatusCode {
+pub(crate) fn take_bulk(
+    shared: &Arc<SimulatorState>,
+    payee: u32,
+    headers: &HeaderMap,
+    body: &[u8],
+) -> StatusCode {
     let dfsp = shared.dfsp(payee);
     let bulk_id = scan::member(body, b"bulkQuoteId").and_then(id);
     let expiration = message::now().plus_ms(QUOTE_LIFE_MS);
@@ -200,7 +210,7 @@ fn bulk_answer(
         if index >= BULK_QUOTES_MAX {
             return None;
         }
-        let question = Question { payer, ..Question::read(quote) };
+        let question = QuoteMembers { payer, ..QuoteMembers::read(quote) };
         scan::text(question.quote_id)?;
         let terms = question.terms(settings)?;
         answer.extend_from_slice(if index == 0 { b"{\"quoteId\":" } else { b",{\"quoteId\":" });
@@ -215,7 +225,7 @@ fn bulk_answer(
 
 /// Accepts a GET of a quote, bulk quote or FX quote, and repeats the earlier answer.
 pub(crate) fn take_again(
-    shared: &Arc<Shared>,
+    shared: &Arc<SimulatorState>,
     payee: u32,
     headers: &HeaderMap,
     family: Family,
@@ -228,7 +238,7 @@ pub(crate) fn take_again(
     };
     let found = TransferId::parse(id).and_then(|id| shared.remembered.find(&id));
     let reply = Reply::new(shared, payee, family, headers, format!("{}/{id}", family.as_str()));
-    reply.start_unnumbered(found.map_or(Saying::Error(unknown), Saying::Answer))
+    reply.start_unnumbered(found.map_or(ReplyContent::Error(unknown), ReplyContent::Answer))
 }
 
 #[cfg(test)]
@@ -263,7 +273,7 @@ mod tests {
 
     fn answer(question: &Value, settings: &DfspSettings) -> Option<Value> {
         let body = question.to_string();
-        let question = Question::read(body.as_bytes());
+        let question = QuoteMembers::read(body.as_bytes());
         let terms = question.terms(settings)?;
         let mut out = b"{".to_vec();
         push_terms(&mut out, &secret(), &question, &terms, expiration());

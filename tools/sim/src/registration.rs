@@ -23,14 +23,14 @@ const REGISTRATIONS: u64 = 0x7265_6769;
 
 /// The content of the answer to a batch.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Registered {
+pub struct BatchAnswer {
     pub registered: usize,
     pub refused: usize,
     /// The whole `PUT /participants` body.
     pub body: Bytes,
 }
 
-impl Registered {
+impl BatchAnswer {
     fn read(body: &Bytes) -> Option<Self> {
         let (mut registered, mut refused) = (0, 0);
         for entry in scan::elements(scan::member(body, b"partyList")?) {
@@ -50,7 +50,7 @@ impl Originator {
         dfsp: usize,
         from: u64,
         count: u64,
-    ) -> Result<Awaiting<Registered>, OriginateError> {
+    ) -> Result<Awaiting<BatchAnswer>, OriginateError> {
         let owner = &self.shared.dfsps[dfsp];
         let number = mix((dfsp as u64) << 40 ^ from);
         let request_id = transfer_id(self.options.seed ^ REGISTRATIONS, self.options.nonce, number);
@@ -67,7 +67,7 @@ impl Originator {
         }
         let _ = write!(body, "],\"currency\":\"{}\"}}", self.options.currency);
         let request = self.registration(number, owner, "participants", request_id.to_string(), body);
-        self.ask(number, dfsp, request, Registered::read).await
+        self.ask(number, dfsp, request, BatchAnswer::read).await
     }
 
     /// Registers one party of a DFSP, for one currency or for all: `POST /participants/{Type}/{ID}`.
@@ -112,7 +112,7 @@ mod tests {
 
     #[test]
     fn batch_answer_counts_rejected_parties() {
-        let read = |text: &'static str| Registered::read(&Bytes::from_static(text.as_bytes()));
+        let read = |text: &'static str| BatchAnswer::read(&Bytes::from_static(text.as_bytes()));
         let answer = read(
             r#"{"currency":"USD","partyList":[{"partyId":{"fspId":"a"}},{"partyId":{},"errorInformation":{"errorCode":"3204"}},
             {"partyId":{},"errorInformation":null}]}"#,

@@ -13,7 +13,7 @@ use crate::counters::count;
 use crate::dfsp::Dfsp;
 use crate::message::{self, Family};
 use crate::settings::{DfspSettings, Fault, hits};
-use crate::shared::Shared;
+use crate::shared::SimulatorState;
 
 /// First pause before an answer is sent again. It doubles each time.
 const RETRY_PAUSE: Duration = Duration::from_millis(50);
@@ -36,7 +36,7 @@ pub(crate) struct Draw<'shared> {
 }
 
 impl<'shared> Draw<'shared> {
-    pub fn new(shared: &'shared Shared, dfsp: u32, key: u64) -> Self {
+    pub fn new(shared: &'shared SimulatorState, dfsp: u32, key: u64) -> Self {
         let dfsp = shared.dfsp(dfsp);
         Self { dfsp, settings: dfsp.settings(), seed: shared.seed, key }
     }
@@ -72,13 +72,13 @@ impl<'shared> Draw<'shared> {
     }
 }
 
-pub(crate) enum Saying {
+pub(crate) enum ReplyContent {
     Answer(Bytes),
     Error(ErrorCode),
 }
 
 pub(crate) struct Reply {
-    pub shared: Arc<Shared>,
+    pub shared: Arc<SimulatorState>,
     pub dfsp: u32,
     pub family: Family,
     pub headers: HeaderMap,
@@ -87,7 +87,7 @@ pub(crate) struct Reply {
 }
 
 /// The headers of an answer: to the sender of the request, with its trace.
-pub(crate) fn headers(shared: &Shared, dfsp: u32, family: Family, question: &HeaderMap) -> HeaderMap {
+pub(crate) fn headers(shared: &SimulatorState, dfsp: u32, family: Family, question: &HeaderMap) -> HeaderMap {
     let source = &shared.dfsp(dfsp).name_value;
     let unknown = HeaderValue::from_static("unknown");
     let asker = question.get(message::SOURCE).unwrap_or(&unknown);
@@ -110,20 +110,26 @@ const fn rejection(family: Family) -> ErrorCode {
 }
 
 impl Reply {
-    pub fn new(shared: &Arc<Shared>, dfsp: u32, family: Family, question: &HeaderMap, path: String) -> Self {
+    pub fn new(
+        shared: &Arc<SimulatorState>,
+        dfsp: u32,
+        family: Family,
+        question: &HeaderMap,
+        path: String,
+    ) -> Self {
         let headers = headers(shared, dfsp, family, question);
         Self { shared: shared.clone(), dfsp, family, headers, path }
     }
 
     /// Draws the faults and starts to answer. `key` is the key of the draws.
-    pub fn start(self, key: u64, saying: Saying) -> StatusCode {
+    pub fn start(self, key: u64, saying: ReplyContent) -> StatusCode {
         let draw = Draw::new(&self.shared, self.dfsp, key);
         if draw.is_dropped() {
             return StatusCode::ACCEPTED;
         }
         let saying = if draw.is_aborted() {
             count(&draw.dfsp.counters.error_answers_sent);
-            Saying::Error(rejection(self.family))
+            ReplyContent::Error(rejection(self.family))
         } else {
             saying
         };
@@ -133,16 +139,16 @@ impl Reply {
     }
 
     /// Starts to answer a request that has no id. Faults are drawn per message.
-    pub fn start_unnumbered(self, saying: Saying) -> StatusCode {
+    pub fn start_unnumbered(self, saying: ReplyContent) -> StatusCode {
         let key = self.shared.dfsp(self.dfsp).messages.fetch_add(1, Ordering::Relaxed);
         self.start(key, saying)
     }
 
-    async fn run(mut self, delay_ms: u32, saying: Saying, copies: u32) {
+    async fn run(mut self, delay_ms: u32, saying: ReplyContent, copies: u32) {
         wait_ms(delay_ms).await;
         let body = match saying {
-            Saying::Answer(body) => body,
-            Saying::Error(code) => {
+            ReplyContent::Answer(body) => body,
+            ReplyContent::Error(code) => {
                 self.path.push_str("/error");
                 error_body(code)
             }
@@ -166,7 +172,7 @@ fn error_body(code: ErrorCode) -> Bytes {
 
 /// Sends a message of a DFSP until the hub accepts or rejects it; `None` if it did neither.
 pub(crate) async fn send(
-    shared: &Shared,
+    shared: &SimulatorState,
     dfsp: u32,
     method: Method,
     path: &str,

@@ -10,17 +10,17 @@ use upesi_types::TransferId;
 use crate::counters::count;
 use crate::ids::{fault_key, id_of};
 use crate::message::Family;
-use crate::reply::{Reply, Saying};
+use crate::reply::{Reply, ReplyContent};
 use crate::scan;
 use crate::settings::mix;
-use crate::shared::Shared;
+use crate::shared::SimulatorState;
 
 /// The password of every party.
 const ONE_TIME_PASSWORD: &str = "160405";
 const QR_CODE: &str = "UPESI-QR-160405";
 
 /// Accepts a `POST /transactionRequests` and starts to answer it.
-pub(crate) fn take(shared: &Arc<Shared>, payer: u32, headers: &HeaderMap, body: &[u8]) -> StatusCode {
+pub(crate) fn take(shared: &Arc<SimulatorState>, payer: u32, headers: &HeaderMap, body: &[u8]) -> StatusCode {
     let id = scan::member(body, b"transactionRequestId").and_then(scan::text);
     match id.and_then(|id| std::str::from_utf8(id).ok()) {
         Some(id) => take_again(shared, payer, headers, id),
@@ -32,7 +32,12 @@ pub(crate) fn take(shared: &Arc<Shared>, payer: u32, headers: &HeaderMap, body: 
 }
 
 /// Accepts a GET of a transaction request: the answer depends on the id only.
-pub(crate) fn take_again(shared: &Arc<Shared>, payer: u32, headers: &HeaderMap, id: &str) -> StatusCode {
+pub(crate) fn take_again(
+    shared: &Arc<SimulatorState>,
+    payer: u32,
+    headers: &HeaderMap,
+    id: &str,
+) -> StatusCode {
     let counters = &shared.dfsp(payer).counters;
     let Some(parsed) = TransferId::parse(id) else {
         count(&counters.unreadable);
@@ -44,12 +49,13 @@ pub(crate) fn take_again(shared: &Arc<Shared>, payer: u32, headers: &HeaderMap, 
     let body =
         format!("{{\"transactionId\":\"{transaction_id}\",\"transactionRequestState\":\"RECEIVED\"}}").into();
     let path = format!("transactionRequests/{id}");
-    Reply::new(shared, payer, Family::TransactionRequests, headers, path).start(key, Saying::Answer(body))
+    Reply::new(shared, payer, Family::TransactionRequests, headers, path)
+        .start(key, ReplyContent::Answer(body))
 }
 
 /// Accepts a `GET /authorizations/{ID}` and starts to answer it.
 pub(crate) fn take_authorization(
-    shared: &Arc<Shared>,
+    shared: &Arc<SimulatorState>,
     payer: u32,
     headers: &HeaderMap,
     id: &str,
@@ -58,7 +64,7 @@ pub(crate) fn take_authorization(
     count(&shared.dfsp(payer).counters.requests_received);
     let path = format!("authorizations/{id}");
     Reply::new(shared, payer, Family::Authorizations, headers, path)
-        .start_unnumbered(Saying::Answer(authorization(query.unwrap_or_default())))
+        .start_unnumbered(ReplyContent::Answer(authorization(query.unwrap_or_default())))
 }
 
 fn authorization(query: &str) -> Bytes {

@@ -14,7 +14,7 @@ pub(crate) enum Route<'path> {
         id: &'path str,
         is_error: bool,
     },
-    Asked(Asked<'path>),
+    Asked(RequestKind<'path>),
     /// The answer to a request, on the given path, which excludes the `error` at its end.
     Answer {
         path: &'path str,
@@ -24,7 +24,7 @@ pub(crate) enum Route<'path> {
 
 /// The requests. Paths and ids are as received, percent-encoded or not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Asked<'path> {
+pub(crate) enum RequestKind<'path> {
     /// `GET /parties/…`: type, identifier and sub-identifier.
     Party { path: &'path str },
     /// `POST` of a quote, a bulk quote, an FX quote or a transaction request.
@@ -60,20 +60,20 @@ fn of_money<'path>(method: &Method, family: Family, rest: Option<&'path str>) ->
     }
 }
 
-fn asked<'path>(method: &Method, family: Family, rest: Option<&'path str>) -> Option<Asked<'path>> {
+fn asked<'path>(method: &Method, family: Family, rest: Option<&'path str>) -> Option<RequestKind<'path>> {
     let is_kept = matches!(
         family,
         Family::Quotes | Family::BulkQuotes | Family::FxQuotes | Family::TransactionRequests
     );
     match (method, family, rest) {
-        (&Method::POST, _, None) if is_kept => Some(Asked::Posted),
+        (&Method::POST, _, None) if is_kept => Some(RequestKind::Posted),
         (&Method::GET, Family::Parties, Some(path)) => {
             let named = (2..=3).contains(&path.split('/').count());
-            (named && !path.split('/').any(str::is_empty)).then_some(Asked::Party { path })
+            (named && !path.split('/').any(str::is_empty)).then_some(RequestKind::Party { path })
         }
         (_, _, Some(id)) if *method != Method::GET || id.is_empty() || id.contains('/') => None,
-        (_, Family::Authorizations, Some(id)) => Some(Asked::Authorization { id }),
-        (_, _, Some(id)) if is_kept => Some(Asked::Again { id }),
+        (_, Family::Authorizations, Some(id)) => Some(RequestKind::Authorization { id }),
+        (_, _, Some(id)) if is_kept => Some(RequestKind::Again { id }),
         _ => None,
     }
 }
@@ -102,13 +102,13 @@ mod tests {
 
     #[test]
     fn transfers_fx_transfers_and_bulk_transfers_are_routed() {
-        let (transfers, conversions) = (Family::Transfers, Family::FxTransfers);
+        let (transfers, fx_transfers) = (Family::Transfers, Family::FxTransfers);
         let callback = |id, is_error| Some((transfers, Route::Callback { id, is_error }));
         let bulks = Family::BulkTransfers;
-        let converted = |id, is_error| Some((conversions, Route::Callback { id, is_error }));
+        let converted = |id, is_error| Some((fx_transfers, Route::Callback { id, is_error }));
         for (method, path, expected) in [
             (Method::POST, "transfers", Some((transfers, Route::Prepare))),
-            (Method::POST, "fxTransfers", Some((conversions, Route::Prepare))),
+            (Method::POST, "fxTransfers", Some((fx_transfers, Route::Prepare))),
             (Method::PUT, "fxTransfers/x", converted("x", false)),
             (Method::PATCH, "fxTransfers/x", converted("x", false)),
             (Method::PUT, "fxTransfers/x/error", converted("x", true)),
@@ -135,10 +135,10 @@ mod tests {
 
     #[test]
     fn requests_are_routed() {
-        let again = |family, id| Some((family, Route::Asked(Asked::Again { id })));
-        let posted = |family| Some((family, Route::Asked(Asked::Posted)));
-        let party = |path| Some((Family::Parties, Route::Asked(Asked::Party { path })));
-        let authorization = Asked::Authorization { id: "x" };
+        let again = |family, id| Some((family, Route::Asked(RequestKind::Again { id })));
+        let posted = |family| Some((family, Route::Asked(RequestKind::Posted)));
+        let party = |path| Some((Family::Parties, Route::Asked(RequestKind::Party { path })));
+        let authorization = RequestKind::Authorization { id: "x" };
         for (method, path, expected) in [
             (Method::GET, "parties/MSISDN/1", party("MSISDN/1")),
             (Method::GET, "parties/MSISDN/1/x", party("MSISDN/1/x")),

@@ -5,7 +5,8 @@ use std::sync::{Arc, OnceLock};
 use hashbrown::HashMap;
 use upesi_http::{Bytes, ClientTls, HeaderMap, HeaderName, HeaderValue, Method, ServerTls, Uri, header};
 use upesi_jws::{
-    Fault, Freshness, KeyError, KeyFileError, KeyRing, Message, PrivateKey, Request, SIGNATURE, verify,
+    Freshness, KeyError, KeyFileError, KeyRing, Message, PrivateKey, Request, SIGNATURE, SignatureFault,
+    verify,
 };
 use upesi_keys::Keys;
 use upesi_pki::Trial;
@@ -97,7 +98,7 @@ impl SimSecurity {
 pub(crate) struct Signing {
     signatures: SimSignatures,
     /// Signatures that were made before a run.
-    pub ahead: OnceLock<Ahead>,
+    pub ahead: OnceLock<PreparedSignatures>,
 }
 
 impl Signing {
@@ -158,12 +159,12 @@ impl Signing {
     }
 
     /// Verifies the signature of a message's sender, as DFSPs' adapters do: by the headers that contain method and URI.
-    pub fn verify(&self, method: &Method, headers: &HeaderMap, body: &[u8]) -> Result<(), Fault> {
+    pub fn verify(&self, method: &Method, headers: &HeaderMap, body: &[u8]) -> Result<(), SignatureFault> {
         if *method == Method::GET && !headers.contains_key(SIGNED) {
             return Ok(());
         }
         let uri = headers.get(FSPIOP_URI).and_then(|uri| Uri::try_from(uri.as_bytes()).ok());
-        let uri = uri.ok_or(Fault::Unprotected("FSPIOP-URI"))?;
+        let uri = uri.ok_or(SignatureFault::Unprotected("FSPIOP-URI"))?;
         let request =
             Request { method, uri: &uri, headers, body, base_path: "", accepts_unprotected_date: false };
         verify(request, &self.signatures.signers, Freshness::Any, message::now())
@@ -181,7 +182,7 @@ pub(crate) type Signature = Box<[u8]>;
 
 /// Signatures by the digest of the signed content, and the times that the messages contain.
 #[derive(Debug)]
-pub(crate) struct Ahead {
+pub(crate) struct PreparedSignatures {
     pub signatures: HashMap<Digest, Signature, foldhash::fast::RandomState>,
     /// Expiry of the prepares.
     pub expiration: Timestamp,
@@ -189,7 +190,7 @@ pub(crate) struct Ahead {
     pub completed_at: Timestamp,
 }
 
-impl Ahead {
+impl PreparedSignatures {
     /// The signature of this content, if there is one.
     pub fn find(&self, digest: &[u8]) -> Option<&[u8]> {
         let digest: &Digest = digest.try_into().ok()?;

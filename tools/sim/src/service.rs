@@ -15,7 +15,7 @@ use upesi_http::{
 use upesi_types::TransferId;
 
 use super::metrics;
-use crate::awaited::Arrived;
+use crate::awaited::ArrivedCallback;
 use crate::callback::{self, Role};
 use crate::counters::count;
 use crate::dfsp::Dfsp;
@@ -23,11 +23,11 @@ use crate::message::{self, Family};
 use crate::metrics::Leg;
 use crate::order::{carry_out, is_order};
 use crate::party::decoded;
-use crate::route::{Asked, Route, route};
+use crate::route::{RequestKind, Route, route};
 use crate::settings::{DfspSettings, Fault, hits};
-use crate::shared::Shared;
+use crate::shared::SimulatorState;
 use crate::watch::{Direction, SeenMessage};
-use crate::{bulk, conversion, lookups, payee, quoting, requests, strict};
+use crate::{bulk, fx_transfer, lookups, payee, quoting, requests, strict};
 
 /// Maximum length of a body that a simulator accepts.
 const BODY_BYTES_MAX: usize = 5 * 1024 * 1024;
@@ -37,11 +37,11 @@ const BODY_TIMEOUT: Duration = Duration::from_secs(60);
 const COMMUNITY_BASES: [&str; 2] = ["fspiop", "fxp"];
 
 pub(crate) struct SimService {
-    shared: Arc<Shared>,
+    shared: Arc<SimulatorState>,
 }
 
 /// The head of a request, and the DFSP that receives it.
-struct Received<'a> {
+struct RequestHead<'a> {
     receiver: u32,
     method: &'a Method,
     uri: &'a Uri,
@@ -97,7 +97,7 @@ impl Service for SimService {
         }
         let owns_it = is_community || settings.owns_every_party;
         let asked =
-            Received { receiver, method: &head.method, uri: &head.uri, headers: &head.headers, owns_it };
+            RequestHead { receiver, method: &head.method, uri: &head.uri, headers: &head.headers, owns_it };
         // The time is read before the message is processed, because the effects of the message must be later.
         let arrived = self.shared.watch.is_on().then(std::time::Instant::now);
         let taken = if is_community { StatusCode::ACCEPTED } else { StatusCode::OK };
@@ -126,7 +126,7 @@ impl SimService {
     /// The status of the answer; `None` for callbacks and answers, which are accepted.
     fn handle(
         &self,
-        head: &Received<'_>,
+        head: &RequestHead<'_>,
         family: Family,
         route: Route<'_>,
         body: &Bytes,
@@ -157,7 +157,7 @@ impl SimService {
         }
     }
 
-    pub fn new(shared: Arc<Shared>) -> Self {
+    pub fn new(shared: Arc<SimulatorState>) -> Self {
         Self { shared }
     }
 
@@ -210,7 +210,7 @@ impl SimService {
         }
     }
 
-    fn callback(&self, head: &Received<'_>, family: Family, id: &str, is_error: bool, body: &Bytes) {
+    fn callback(&self, head: &RequestHead<'_>, family: Family, id: &str, is_error: bool, body: &Bytes) {
         let (receiver, headers) = (head.receiver, head.headers);
         let counters = &self.shared.dfsp(receiver).counters;
         let parsed = TransferId::parse(id);
@@ -249,7 +249,7 @@ impl SimService {
     fn answer(&self, receiver: u32, path: &str, is_error: bool, headers: &HeaderMap, body: Bytes) {
         let dfsp = self.shared.dfsp(receiver);
         let trace = headers.get(message::TRACEPARENT).and_then(message::trace_of);
-        let arrived = Arrived { at: std::time::Instant::now(), is_error, body };
+        let arrived = ArrivedCallback { at: std::time::Instant::now(), is_error, body };
         let awaited = dfsp.awaited.deliver(&decoded(path), trace, arrived);
         let pushed = self.push(receiver, headers, path, is_error);
         if awaited {
@@ -259,19 +259,25 @@ impl SimService {
         }
     }
 
-    fn asked(&self, head: &Received<'_>, family: Family, asked: Asked<'_>, body: &[u8]) -> StatusCode {
+    fn asked(
+        &self,
+        head: &RequestHead<'_>,
+        family: Family,
+        asked: RequestKind<'_>,
+        body: &[u8],
+    ) -> StatusCode {
         let (shared, receiver, headers) = (&self.shared, head.receiver, head.headers);
         match (asked, family) {
-            (Asked::Party { path }, _) => lookups::take(shared, receiver, headers, path, head.owns_it),
-            (Asked::Posted, Family::Quotes) => quoting::take_quote(shared, receiver, headers, body),
-            (Asked::Posted, Family::BulkQuotes) => quoting::take_bulk(shared, receiver, headers, body),
-            (Asked::Posted, Family::FxQuotes) => conversion::take(shared, receiver, headers, body),
-            (Asked::Posted, _) => requests::take(shared, receiver, headers, body),
-            (Asked::Again { id }, Family::TransactionRequests) => {
+            (RequestKind::Party { path }, _) => lookups::take(shared, receiver, headers, path, head.owns_it),
+            (RequestKind::Posted, Family::Quotes) => quoting::take_quote(shared, receiver, headers, body),
+            (RequestKind::Posted, Family::BulkQuotes) => quoting::take_bulk(shared, receiver, headers, body),
+            (RequestKind::Posted, Family::FxQuotes) => fx_transfer::take(shared, receiver, headers, body),
+            (RequestKind::Posted, _) => requests::take(shared, receiver, headers, body),
+            (RequestKind::Again { id }, Family::TransactionRequests) => {
                 requests::take_again(shared, receiver, headers, id)
             }
-            (Asked::Again { id }, _) => quoting::take_again(shared, receiver, headers, family, id),
-            (Asked::Authorization { id }, _) => {
+            (RequestKind::Again { id }, _) => quoting::take_again(shared, receiver, headers, family, id),
+            (RequestKind::Authorization { id }, _) => {
                 requests::take_authorization(shared, receiver, headers, id, head.uri.query())
             }
         }
@@ -282,7 +288,7 @@ impl SimService {
 fn refuse_strictly(
     dfsp: &Dfsp,
     family: Family,
-    asked: &Received<'_>,
+    asked: &RequestHead<'_>,
     base: &str,
 ) -> Option<Response<Full<Bytes>>> {
     let path = &asked.uri.path()[base.len() + 1..];
@@ -304,7 +310,7 @@ pub(crate) const JSON: HeaderValue = HeaderValue::from_static("application/json"
 const OPEN_METRICS: HeaderValue =
     HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
 
-fn control(shared: &Shared, method: &Method, path: &str, body: &[u8]) -> Response<Full<Bytes>> {
+fn control(shared: &SimulatorState, method: &Method, path: &str, body: &[u8]) -> Response<Full<Bytes>> {
     match (method, path.strip_prefix("/_sim/dfsps")) {
         (&Method::GET, None) if path == "/health" => {
             json(StatusCode::OK, &serde_json::json!({"status": "OK"}))

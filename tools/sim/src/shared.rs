@@ -13,13 +13,13 @@ use crate::message::family_of;
 use crate::metrics::SimMetrics;
 use crate::rounds::Rounds;
 use crate::secured::Signing;
-use crate::table::{Bulks, Remembered, Table};
-use crate::upstream::{Route, Way};
-use crate::watch::{Channels, Direction, SeenMessage, Watch};
+use crate::table::{AnswerMemory, Bulks, Table};
+use crate::upstream::{MessageWay, Route};
+use crate::watch::{Channels, Direction, MessageWatch, SeenMessage};
 
 /// The settings of payees that convert the money that they receive.
 #[derive(Clone, Debug)]
-pub struct PayeeConversions {
+pub struct PayeeFxTransfers {
     /// The currency that payees want. They sell money that they receive in another currency.
     pub currency: Currency,
     /// Value of a thousand units of any other currency, in `currency`.
@@ -28,23 +28,23 @@ pub struct PayeeConversions {
     pub fxps: Vec<usize>,
 }
 
-pub(crate) struct Shared {
+pub(crate) struct SimulatorState {
     pub dfsps: Vec<Dfsp>,
     pub by_name: HashMap<String, u32, foldhash::fast::RandomState>,
     pub table: Table,
     pub bulks: Bulks,
-    pub remembered: Remembered,
+    pub remembered: AnswerMemory,
     /// Prepares that a fault setting rejected.
-    pub refused: Remembered,
+    pub refused: AnswerMemory,
     pub currencies: String,
-    pub payee_conversions: Option<PayeeConversions>,
+    pub payee_fx_transfers: Option<PayeeFxTransfers>,
     pub secret: Secret,
     pub seed: u64,
     pub orders: Orders,
     pub channels: Channels,
     pub answer_attempts_max: u32,
     pub rounds: Rounds,
-    pub watch: Watch,
+    pub watch: MessageWatch,
     /// `None` if no metrics are configured; then nothing is measured.
     pub metrics: Option<SimMetrics>,
     /// `None` if messages are unsigned.
@@ -52,13 +52,13 @@ pub(crate) struct Shared {
     pub route: Route,
 }
 
-impl Shared {
+impl SimulatorState {
     pub fn dfsp(&self, index: u32) -> &Dfsp {
         &self.dfsps[index as usize]
     }
 
     /// The way of a message to its receiver.
-    pub fn way(&self, receiver: &str, path: &str) -> Way {
+    pub fn way(&self, receiver: &str, path: &str) -> MessageWay {
         self.route.way(receiver, path)
     }
 

@@ -10,22 +10,22 @@ use crate::dfsp::Dfsp;
 use crate::ids::transfer_id;
 use crate::message::{self, Family};
 use crate::payer::Originator;
-use crate::secured::{Ahead, Digest, Signature, Signing};
+use crate::secured::{Digest, PreparedSignatures, Signature, Signing};
 
 /// A future transfer: its number, and the indexes of payer and payee.
-pub type Coming = (u64, usize, usize);
+pub type UpcomingTransfer = (u64, usize, usize);
 
 impl Originator {
     /// Makes the signatures of future transfers, for their prepares and fulfilments, on this many threads. All of these
     /// prepares expire that long from now. Returns the number of signatures: 0 without signatures, or if it was done
     /// before. Panics if a thread panicked.
-    pub fn sign_ahead(&self, coming: &[Coming], threads: usize, valid: Duration) -> usize {
+    pub fn sign_ahead(&self, coming: &[UpcomingTransfer], threads: usize, valid: Duration) -> usize {
         let Some(signing) = &self.shared.signing else { return 0 };
         let now = message::now();
         let expiration = now.plus_ms(i64::try_from(valid.as_millis()).unwrap_or(i64::MAX));
-        let mut ahead = Ahead { signatures: HashMap::default(), expiration, completed_at: now };
+        let mut ahead = PreparedSignatures { signatures: HashMap::default(), expiration, completed_at: now };
         let parts = coming.chunks(coming.len().div_ceil(threads.max(1)).max(1));
-        let sign = |part: &[Coming]| -> Vec<(Digest, Signature)> {
+        let sign = |part: &[UpcomingTransfer]| -> Vec<(Digest, Signature)> {
             part.iter().flat_map(|one| self.signatures(signing, &ahead, *one)).collect()
         };
         let made: Vec<_> = std::thread::scope(|scope| {
@@ -41,7 +41,12 @@ impl Originator {
         if signing.ahead.set(ahead).is_ok() { count } else { 0 }
     }
 
-    fn signatures(&self, signing: &Signing, ahead: &Ahead, coming: Coming) -> Vec<(Digest, Signature)> {
+    fn signatures(
+        &self,
+        signing: &Signing,
+        ahead: &PreparedSignatures,
+        coming: UpcomingTransfer,
+    ) -> Vec<(Digest, Signature)> {
         let (number, payer, payee) = coming;
         let (payer, payee) = (&self.shared.dfsps[payer], &self.shared.dfsps[payee]);
         let id = transfer_id(self.options.seed, self.options.nonce, number);

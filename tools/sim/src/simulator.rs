@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use hashbrown::HashMap;
 use tokio::sync::mpsc;
-use upesi_http::{BindError, Limits, Secured, Server, ServerTls, UrlError, Workers};
+use upesi_http::{BindError, Limits, Server, ServerTls, ServerTlsOptions, UrlError, Workers};
 use upesi_types::{Currency, FspId, TransferId};
 
 use crate::books::{ExpectedPosition, IncomingState, OutgoingState};
@@ -24,11 +24,11 @@ use crate::rounds::Rounds;
 use crate::secured::{Signing, SimSecurity};
 use crate::service::SimService;
 use crate::settings::{DfspSettings, SettingsError};
-use crate::shared::{PayeeConversions, Shared};
+use crate::shared::{PayeeFxTransfers, SimulatorState};
 use crate::sockets::SocketServer;
-use crate::table::{Bulks, Remembered, Table};
+use crate::table::{AnswerMemory, Bulks, Table};
 use crate::upstream::{Route, Upstream};
-use crate::watch::{Channels, SeenMessage, Watch};
+use crate::watch::{Channels, MessageWatch, SeenMessage};
 
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Maximum number of unfinished handshakes: a hub, or all DFSPs together, open their connections at once.
@@ -47,7 +47,7 @@ pub struct SimConfig {
     pub currencies: Vec<Currency>,
     /// The settings of payees that convert the money that they receive; `None` if they keep it. This requires a hub:
     /// without one, payees do not learn the outcome.
-    pub payee_conversions: Option<PayeeConversions>,
+    pub payee_fx_transfers: Option<PayeeFxTransfers>,
     /// The secret for conditions and fulfilments, which payers and payees share.
     pub secret: Vec<u8>,
     pub seed: u64,
@@ -76,7 +76,7 @@ impl SimConfig {
             socket_listen: None,
             upstream,
             currencies: ["XXX", "XTS"].into_iter().filter_map(Currency::parse).collect(),
-            payee_conversions: None,
+            payee_fx_transfers: None,
             secret: b"simulated DFSPs share this secret".to_vec(),
             seed: 1,
             connections_max: 512,
@@ -122,7 +122,7 @@ pub struct TransferCounts {
 
 /// Running DFSPs. If this is dropped, they still run until the workers stop.
 pub struct Simulator {
-    shared: Arc<Shared>,
+    shared: Arc<SimulatorState>,
     server: Server,
     sockets: Option<SocketServer>,
     is_secure: bool,
@@ -146,22 +146,22 @@ impl Simulator {
         let (connections_max, timeout) = (config.connections_max, config.request_timeout);
         let tls = client_tls.as_deref();
         let route = Route::new(&config.upstream, address, workers, connections_max, timeout, tls)?;
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(SimulatorState {
             dfsps,
             by_name,
             table: Table::new(),
             bulks: Bulks::default(),
-            remembered: Remembered::new(),
-            refused: Remembered::new(),
+            remembered: AnswerMemory::new(),
+            refused: AnswerMemory::new(),
             currencies: currency_list(&config.currencies),
-            payee_conversions: config.payee_conversions,
+            payee_fx_transfers: config.payee_fx_transfers,
             secret: Secret::new(&config.secret),
             seed: config.seed,
             orders: Orders::new(),
             channels: Channels::default(),
             answer_attempts_max: config.answer_attempts_max.max(1),
             rounds: Rounds::default(),
-            watch: Watch::new(config.watch),
+            watch: MessageWatch::new(config.watch),
             metrics: config.metrics.then(SimMetrics::new),
             signing: signatures.map(Signing::new),
             route,
@@ -271,14 +271,14 @@ impl Simulator {
         self.server.shutdown(deadline).await
     }
 
-    pub(crate) const fn shared(&self) -> &Arc<Shared> {
+    pub(crate) const fn shared(&self) -> &Arc<SimulatorState> {
         &self.shared
     }
 }
 
 /// TLS of a port; handshakes run on the last worker.
-pub fn secured(tls: ServerTls, workers: &Workers) -> Secured {
-    Secured {
+pub fn secured(tls: ServerTls, workers: &Workers) -> ServerTlsOptions {
+    ServerTlsOptions {
         tls,
         worker: workers.get(workers.count().saturating_sub(1)).clone(),
         handshake_timeout: HANDSHAKE_TIMEOUT,

@@ -12,7 +12,7 @@ use tokio_tungstenite::tungstenite::handshake::server::{Request, Response};
 use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 use upesi_http::Workers;
 
-use crate::shared::Shared;
+use crate::shared::SimulatorState;
 
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 /// A channel is closed after this time without a push.
@@ -27,7 +27,11 @@ pub(crate) struct SocketServer {
 
 impl SocketServer {
     /// Starts to accept web sockets at this address.
-    pub fn start(address: SocketAddr, workers: &Workers, shared: &Arc<Shared>) -> std::io::Result<Self> {
+    pub fn start(
+        address: SocketAddr,
+        workers: &Workers,
+        shared: &Arc<SimulatorState>,
+    ) -> std::io::Result<Self> {
         let listener = std::net::TcpListener::bind(address)?;
         listener.set_nonblocking(true)?;
         let local_addr = listener.local_addr()?;
@@ -45,7 +49,11 @@ impl SocketServer {
     }
 }
 
-async fn accept(listener: std::net::TcpListener, shared: Arc<Shared>, mut stopped: watch::Receiver<bool>) {
+async fn accept(
+    listener: std::net::TcpListener,
+    shared: Arc<SimulatorState>,
+    mut stopped: watch::Receiver<bool>,
+) {
     let listener = match TcpListener::from_std(listener) {
         Ok(listener) => listener,
         Err(error) => return tracing::error!(%error, "the web-socket port cannot be polled"),
@@ -68,7 +76,7 @@ async fn accept(listener: std::net::TcpListener, shared: Arc<Shared>, mut stoppe
     }
 }
 
-async fn serve(stream: TcpStream, shared: Arc<Shared>) {
+async fn serve(stream: TcpStream, shared: Arc<SimulatorState>) {
     let mut name = String::new();
     let mut registered = None;
     // The script sends its request when the handshake is answered, so the channel must be open before that.

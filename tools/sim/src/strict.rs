@@ -11,12 +11,12 @@ const NAME_CHARS_MAX: usize = 32;
 
 /// The reason why an adapter rejects a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Flaw {
+pub(crate) struct AdapterRejection {
     pub code: ErrorCode,
     pub header: &'static str,
 }
 
-impl Flaw {
+impl AdapterRejection {
     fn missing(header: &'static str) -> Self {
         Self { code: ErrorCode::MISSING_ELEMENT, header }
     }
@@ -47,58 +47,63 @@ fn needs_destination(family: Family) -> bool {
 }
 
 /// Checks a head; `path` follows the DFSP's base path, with its slash.
-pub(crate) fn check(method: &Method, family: Family, path: &str, headers: &HeaderMap) -> Result<(), Flaw> {
+pub(crate) fn check(
+    method: &Method,
+    family: Family,
+    path: &str,
+    headers: &HeaderMap,
+) -> Result<(), AdapterRejection> {
     let text = |name: &'static str| match headers.get(name) {
         None => Ok(None),
-        Some(value) => value.to_str().map(Some).map_err(|_| Flaw::malformed(name)),
+        Some(value) => value.to_str().map(Some).map_err(|_| AdapterRejection::malformed(name)),
     };
-    let needed = |name: &'static str| text(name)?.ok_or_else(|| Flaw::missing(name));
+    let needed = |name: &'static str| text(name)?.ok_or_else(|| AdapterRejection::missing(name));
     let accept = header::ACCEPT.as_str();
     match *method {
         Method::GET | Method::POST | Method::DELETE if !is_accept(needed(accept)?, family) => {
-            return Err(Flaw::malformed(accept));
+            return Err(AdapterRejection::malformed(accept));
         }
         // Callbacks have no `Accept`.
-        Method::PUT if headers.contains_key(accept) => return Err(Flaw::malformed(accept)),
+        Method::PUT if headers.contains_key(accept) => return Err(AdapterRejection::malformed(accept)),
         _ => {}
     }
     let date = header::DATE.as_str();
     let is_strict =
         |text: &str| Timestamp::parse_http_date(text).is_some_and(|at| at.http_date().to_string() == text);
     if !is_strict(needed(date)?) {
-        return Err(Flaw::malformed(date));
+        return Err(AdapterRejection::malformed(date));
     }
     let content_type = header::CONTENT_TYPE.as_str();
     if !is_media_type(needed(content_type)?, family, true) {
-        return Err(Flaw::malformed(content_type));
+        return Err(AdapterRejection::malformed(content_type));
     }
     let is_name = |text: &str| (1..=NAME_CHARS_MAX).contains(&text.chars().count());
     if !is_name(needed("fspiop-source")?) {
-        return Err(Flaw::malformed("fspiop-source"));
+        return Err(AdapterRejection::malformed("fspiop-source"));
     }
     match text("fspiop-destination")? {
-        None if needs_destination(family) => return Err(Flaw::missing("fspiop-destination")),
-        Some(name) if !is_name(name) => return Err(Flaw::malformed("fspiop-destination")),
+        None if needs_destination(family) => return Err(AdapterRejection::missing("fspiop-destination")),
+        Some(name) if !is_name(name) => return Err(AdapterRejection::malformed("fspiop-destination")),
         _ => {}
     }
     if text("fspiop-http-method")?.is_some_and(|named| !named.eq_ignore_ascii_case(method.as_str())) {
-        return Err(Flaw::malformed("fspiop-http-method"));
+        return Err(AdapterRejection::malformed("fspiop-http-method"));
     }
     // A hub's own base path may come before it.
     if text("fspiop-uri")?.is_some_and(|uri| !uri.ends_with(path)) {
-        return Err(Flaw::malformed("fspiop-uri"));
+        return Err(AdapterRejection::malformed("fspiop-uri"));
     }
     if let Some(signature) = text("fspiop-signature")? {
         for name in ["fspiop-uri", "fspiop-http-method"] {
             needed(name)?;
         }
         if !is_signature(signature) {
-            return Err(Flaw::malformed("fspiop-signature"));
+            return Err(AdapterRejection::malformed("fspiop-signature"));
         }
     }
     let traceparent = headers.get(message::TRACEPARENT);
     if traceparent.is_some_and(|value| !value.to_str().is_ok_and(is_traceparent)) {
-        return Err(Flaw::malformed("traceparent"));
+        return Err(AdapterRejection::malformed("traceparent"));
     }
     Ok(())
 }
@@ -144,7 +149,7 @@ mod tests {
     const ID: &str = "5b1c7d0e-2f34-4a6b-9c8d-0e1f2a3b4c5d";
 
     /// Judges a valid message's head with changes: `-name` removes a header, `name=value` sets it.
-    fn judge(method: Method, family: Family, changes: &[&str]) -> Result<(), Flaw> {
+    fn judge(method: Method, family: Family, changes: &[&str]) -> Result<(), AdapterRejection> {
         let media = format!("application/vnd.interoperability.{}+json;version=1.1", family.as_str());
         let path = match method {
             Method::POST => format!("/{}", family.as_str()),
@@ -186,18 +191,31 @@ mod tests {
                 let refused = |changes: &[&str]| judge(method.clone(), family, changes).err();
                 assert_eq!(refused(&[]), None, "{what}");
                 for header in ["content-type", "date", "fspiop-source"] {
-                    assert_eq!(refused(&[&format!("-{header}")]), Some(Flaw::missing(header)), "{what}");
-                    assert_eq!(refused(&[&format!("{header}=")]), Some(Flaw::malformed(header)), "{what}");
+                    assert_eq!(
+                        refused(&[&format!("-{header}")]),
+                        Some(AdapterRejection::missing(header)),
+                        "{what}"
+                    );
+                    assert_eq!(
+                        refused(&[&format!("{header}=")]),
+                        Some(AdapterRejection::malformed(header)),
+                        "{what}"
+                    );
                 }
-                let destination = needs_destination(family).then(|| Flaw::missing("fspiop-destination"));
+                let destination =
+                    needs_destination(family).then(|| AdapterRejection::missing("fspiop-destination"));
                 assert_eq!(refused(&["-fspiop-destination"]), destination, "{what}");
                 let accept = match method {
-                    Method::GET | Method::POST | Method::DELETE => Some(Flaw::missing("accept")),
+                    Method::GET | Method::POST | Method::DELETE => Some(AdapterRejection::missing("accept")),
                     _ => None,
                 };
                 assert_eq!(refused(&["-accept"]), accept, "{what}");
                 let is_put = method == Method::PUT;
-                assert_eq!(refused(&["accept=@"]), is_put.then(|| Flaw::malformed("accept")), "{what}");
+                assert_eq!(
+                    refused(&["accept=@"]),
+                    is_put.then(|| AdapterRejection::malformed("accept")),
+                    "{what}"
+                );
                 for (change, header) in [
                     ("content-type=application/json", "content-type"),
                     ("content-type=application/vnd.interoperability.other+json;version=1.1", "content-type"),
@@ -211,13 +229,17 @@ mod tests {
                     ("fspiop-signature=unsigned", "fspiop-signature"),
                     ("traceparent=00-0-0-00", "traceparent"),
                 ] {
-                    assert_eq!(refused(&[change]), Some(Flaw::malformed(header)), "{what} {change}");
+                    assert_eq!(
+                        refused(&[change]),
+                        Some(AdapterRejection::malformed(header)),
+                        "{what} {change}"
+                    );
                 }
                 let signature = r#"fspiop-signature={"signature":"a","protectedHeader":"b"}"#;
                 assert_eq!(refused(&[signature]), None, "{what}");
                 for header in ["fspiop-uri", "fspiop-http-method"] {
                     let unnamed = refused(&[signature, &format!("-{header}")]);
-                    assert_eq!(unnamed, Some(Flaw::missing(header)), "{what}");
+                    assert_eq!(unnamed, Some(AdapterRejection::missing(header)), "{what}");
                     assert_eq!(refused(&[&format!("-{header}")]), None, "{what} without a signature");
                 }
             }
@@ -241,7 +263,7 @@ mod tests {
 
     #[test]
     fn rejection_is_an_error_object_of_the_api() {
-        let (status, body) = Flaw::missing("accept").answer();
+        let (status, body) = AdapterRejection::missing("accept").answer();
         assert_eq!(status, StatusCode::BAD_REQUEST);
         let expected = r#"{"errorInformation":{"errorCode":"3102","errorDescription":"Missing mandatory element - accept"}}"#;
         assert_eq!(body, expected);

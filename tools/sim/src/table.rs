@@ -20,7 +20,7 @@ const FINISHED_PER_SHARD_MAX: usize = 32_768;
 
 /// The outcome of a transfer for its payer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum TransferOutcome {
     Committed,
     /// The callback reported ABORTED or an error.
     Aborted,
@@ -29,7 +29,7 @@ pub enum Outcome {
 /// The end of a transfer, as its waiter receives it.
 #[derive(Clone, Copy, Debug)]
 pub struct Finished {
-    pub outcome: Outcome,
+    pub outcome: TransferOutcome,
     pub at: Instant,
     /// The code of the error that ended it, if there was one.
     pub error_code: Option<ErrorCode>,
@@ -44,10 +44,10 @@ pub(crate) struct Outgoing {
     pub condition: Option<Box<Text>>,
     pub waiter: Option<oneshot::Sender<Finished>>,
     /// The FX transfer that pays for it. Both have the same outcome.
-    pub conversion: Option<TransferId>,
+    pub fx_transfer: Option<TransferId>,
     /// For an FX transfer: the waiter for the FXP's fulfilment.
     pub fulfilled: Option<oneshot::Sender<Instant>>,
-    pub is_conversion: bool,
+    pub is_fx_transfer: bool,
     /// For a payee's FX transfer: the amount that the payee gets.
     pub bought: Option<Money>,
 }
@@ -61,9 +61,9 @@ impl Outgoing {
             state: OutgoingState::Sent,
             condition: None,
             waiter: None,
-            conversion: None,
+            fx_transfer: None,
             fulfilled: None,
-            is_conversion: false,
+            is_fx_transfer: false,
             bought: None,
         }
     }
@@ -77,7 +77,7 @@ pub(crate) struct Incoming {
     /// For an FX transfer: the amount that the FXP sells.
     pub sold: Option<Money>,
     /// The FX transfer in which the payee sells the transfer's amount. Both have the same outcome.
-    pub conversion: Option<TransferId>,
+    pub fx_transfer: Option<TransferId>,
 }
 
 type ById<T> = HashMap<TransferId, T, foldhash::fast::RandomState>;
@@ -249,9 +249,9 @@ const ANSWER_SHARDS: usize = 16;
 const ANSWERS_PER_SHARD_MAX: usize = 512;
 
 /// Bodies by the id of the quote, bulk quote or FX quote.
-pub(crate) struct Remembered(Shards<Side<Bytes, ANSWERS_PER_SHARD_MAX>>);
+pub(crate) struct AnswerMemory(Shards<Side<Bytes, ANSWERS_PER_SHARD_MAX>>);
 
-impl Remembered {
+impl AnswerMemory {
     pub fn new() -> Self {
         Self(Shards::new(ANSWER_SHARDS))
     }
@@ -336,7 +336,7 @@ mod tests {
 
     #[test]
     fn only_the_last_answers_are_kept() {
-        let remembered = Remembered::new();
+        let remembered = AnswerMemory::new();
         let id = |number: u16| {
             let mut bytes = [0; 16];
             bytes[..2].copy_from_slice(&number.to_be_bytes());

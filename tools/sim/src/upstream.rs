@@ -57,7 +57,7 @@ impl Service {
     }
 }
 
-struct Place {
+struct ServiceAddress {
     /// The prefix of the path; `None` if it is the receiver's name.
     prefix: Option<String>,
     pools: usize,
@@ -65,7 +65,7 @@ struct Place {
 
 /// The addresses of all messages, and the connections to them.
 pub(crate) struct Route {
-    places: [Place; 4],
+    places: [ServiceAddress; 4],
     /// The connections for each address, even if several services share it. All DFSPs share them. With TLS, each DFSP
     /// has its own connections, because a connection has one certificate.
     pools: Vec<Vec<Pools>>,
@@ -89,9 +89,9 @@ impl Route {
             if known.is_none() {
                 origins.push(origin);
             }
-            Place { prefix, pools }
+            ServiceAddress { prefix, pools }
         };
-        let mut hub = |url: &str| -> Result<Place, UrlError> {
+        let mut hub = |url: &str| -> Result<ServiceAddress, UrlError> {
             let target = Target::parse(url)?;
             let prefix = target.path.path().trim_end_matches('/').to_owned();
             Ok(place(target.origin, Some(prefix)))
@@ -127,7 +127,7 @@ impl Route {
         &self,
         sender: &Dfsp,
         method: Method,
-        way: Way,
+        way: MessageWay,
         headers: HeaderMap,
         body: Bytes,
     ) -> Result<Answer, SendError> {
@@ -137,19 +137,19 @@ impl Route {
 
     /// The path and the connections of a message to its receiver. `path` is a valid part of a URL, and has no slash
     /// before it.
-    pub(crate) fn way(&self, receiver: &str, path: &str) -> Way {
+    pub(crate) fn way(&self, receiver: &str, path: &str) -> MessageWay {
         let place = &self.places[Service::of(path) as usize];
         let whole = match &place.prefix {
             Some(prefix) => format!("{prefix}/{path}"),
             None => format!("/{receiver}/{path}"),
         };
         // A name with a blank makes no valid path. Such a message goes to the root and is rejected there.
-        Way { pools: place.pools, uri: Uri::from_maybe_shared(whole.into_bytes()).unwrap_or_default() }
+        MessageWay { pools: place.pools, uri: Uri::from_maybe_shared(whole.into_bytes()).unwrap_or_default() }
     }
 }
 
 /// The path and the connections of a message to its receiver.
-pub(crate) struct Way {
+pub(crate) struct MessageWay {
     /// Index of the connections.
     pools: usize,
     /// The path, as a relative URI.

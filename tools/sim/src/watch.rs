@@ -38,12 +38,12 @@ pub struct SeenMessage {
 /// The channel for seen messages. Messages that do not fit into the channel are counted but not shown, so that watching
 /// never delays a transfer.
 #[derive(Debug, Default)]
-pub(crate) struct Watch {
+pub(crate) struct MessageWatch {
     sender: Option<mpsc::Sender<SeenMessage>>,
     not_shown: AtomicU64,
 }
 
-impl Watch {
+impl MessageWatch {
     pub fn new(sender: Option<mpsc::Sender<SeenMessage>>) -> Self {
         Self { sender, not_shown: AtomicU64::new(0) }
     }
@@ -146,7 +146,7 @@ mod tests {
     #[test]
     fn message_that_does_not_fit_is_counted() {
         let (sender, receiver) = mpsc::channel(1);
-        let watch = Watch::new(Some(sender));
+        let watch = MessageWatch::new(Some(sender));
         for not_shown in [0, 1, 2] {
             watch.show(message());
             assert_eq!(watch.not_shown(), not_shown);

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
 use upesi_tables::archive::{Archive, ArchiveEntry, ArchiveStats, Division, MemoryArchive};
-use upesi_tables::{Part, TablesError};
+use upesi_tables::{DatabaseKind, TablesError};
 use upesi_types::{Timestamp, TransferId};
 
 const SOUND: u8 = 0;
@@ -95,7 +95,7 @@ impl SimArchive {
         };
         self.befallen.fetch_add(1, Ordering::Relaxed);
         let source = io::Error::new(kind, "simulated failure of the archive");
-        Err(TablesError::io(Part::Archive, "archive", source))
+        Err(TablesError::io(DatabaseKind::Archive, "archive", source))
     }
 }
 

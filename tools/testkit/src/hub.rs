@@ -11,12 +11,12 @@ use std::time::Duration;
 use tokio::time::Instant;
 use upesi_delivery::Accepted;
 use upesi_delivery::lanes::{
-    Backlog as _, BacklogError, CourierConfig, Done, OwedCallback, Page, Sending, SteppedLane,
+    Backlog as _, BacklogError, CourierConfig, DeliveryAttempt, Done, OwedCallback, Page, SteppedLane,
 };
 use upesi_delivery::lanes::{CallbackKey, Renderer as _};
 use upesi_delivery::owed::{CallbackRenderer, OutboxBacklog, to_asker};
 use upesi_engine::{
-    Answered, Clock, ClockState, DurableRecord, Effects, EngineHandle, EngineMetrics, EngineOptions,
+    AnswerListener, Clock, ClockState, DurableRecord, Effects, EngineHandle, EngineMetrics, EngineOptions,
     Participants, SharedParticipants, StandbyEngine, StartError, SteppedEngine, StopReason, SubmitError,
 };
 use upesi_fspiop::{SyncError, Unroutable, Version};
@@ -73,18 +73,18 @@ struct LetGo {
     answered: Vec<CallbackKey>,
 }
 
-struct Outlet {
+struct HubEffects {
     let_go: Arc<Mutex<LetGo>>,
     participants: SharedParticipants,
 }
 
-impl Outlet {
+impl HubEffects {
     fn let_go(&self) -> std::sync::MutexGuard<'_, LetGo> {
         self.let_go.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Effects for Outlet {
+impl Effects for HubEffects {
     fn publish(&mut self, record: &Arc<DurableRecord>) {
         self.let_go().records.push(Arc::clone(record));
     }
@@ -99,7 +99,7 @@ impl Effects for Outlet {
         self.participants.set(participants);
     }
 
-    fn answers(&self) -> Option<Arc<dyn Answered>> {
+    fn answers(&self) -> Option<Arc<dyn AnswerListener>> {
         Some(Arc::new(Answers(Arc::clone(&self.let_go))))
     }
 }
@@ -107,7 +107,7 @@ impl Effects for Outlet {
 /// Releases callbacks that wait for answers.
 struct Answers(Arc<Mutex<LetGo>>);
 
-impl Answered for Answers {
+impl AnswerListener for Answers {
     fn answered(&self, records: &[Arc<DurableRecord>]) {
         let mut let_go = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let_go.answered.extend(records.iter().flat_map(|record| to_asker(record)));
@@ -142,7 +142,7 @@ pub(crate) struct Hub {
     pages: Vec<(LaneId, Pending<Fetched>)>,
     scans: Vec<(LaneId, Pending<Scanned>)>,
     loads: Vec<(LaneId, Vec<CallbackKey>, Pending<Loaded>)>,
-    sendings: BTreeMap<u64, (LaneId, Sending)>,
+    sendings: BTreeMap<u64, (LaneId, DeliveryAttempt)>,
     /// Lanes whose backlog could not be read, each with the time of the next attempt.
     resting: BTreeMap<LaneId, Instant>,
     next_sending: u64,
@@ -185,7 +185,7 @@ impl Hub {
         let Setup { options, courier, bug, lives, epoch, nodes } = setup;
         let let_go = Arc::<Mutex<LetGo>>::default();
         let participants = SharedParticipants::default();
-        let outlet = Outlet { let_go: Arc::clone(&let_go), participants: participants.clone() };
+        let outlet = HubEffects { let_go: Arc::clone(&let_go), participants: participants.clone() };
         let (mut engine, handle) = start(options, Box::new(outlet))?;
         let backlog = OutboxBacklog { engine: Arc::new(OnceLock::from(handle.clone())), reports: None };
         let bugs = Bugs::new(bug, lives);
@@ -472,7 +472,7 @@ impl Hub {
 
     pub(crate) fn stop_reason(&self) -> Option<StopReason> {
         match self.handle.status().serving {
-            upesi_engine::Serving::Stopped(reason) => Some(reason),
+            upesi_engine::Availability::Stopped(reason) => Some(reason),
             _ => None,
         }
     }

@@ -74,7 +74,7 @@ pub(crate) fn number(name: &str) -> Option<usize> {
 
 /// The content of a PUT.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ending {
+pub(crate) enum PutContent {
     /// COMMITTED or, if the payee waits for the hub's notification, RESERVED.
     Fulfil { reserves: bool },
     /// An error with this code.
@@ -85,7 +85,7 @@ const SOURCE: HeaderName = HeaderName::from_static("fspiop-source");
 const DESTINATION: HeaderName = HeaderName::from_static("fspiop-destination");
 
 const TRANSFERS: &str = "transfers+json;version=1.1";
-const CONVERSIONS: &str = "fxTransfers+json;version=2.0";
+const FX_TRANSFERS: &str = "fxTransfers+json;version=2.0";
 pub(crate) const BULKS: &str = "bulkTransfers+json;version=1.1";
 
 fn headers(source: usize, destination: Option<usize>, kind: &str, at: Timestamp) -> HeaderMap {
@@ -136,7 +136,7 @@ pub(crate) fn put(
     id: TransferId,
     source: usize,
     destination: usize,
-    ending: Ending,
+    ending: PutContent,
     preimage: &[u8; 32],
     at: Timestamp,
 ) -> Arc<Request> {
@@ -145,15 +145,15 @@ pub(crate) fn put(
 }
 
 /// `PUT /fxTransfers/{ID}` or `PUT /fxTransfers/{ID}/error`.
-pub(crate) fn put_conversion(
+pub(crate) fn put_fx_transfer(
     id: TransferId,
     source: usize,
     destination: usize,
-    ending: Ending,
+    ending: PutContent,
     preimage: &[u8; 32],
     at: Timestamp,
 ) -> Arc<Request> {
-    let family = EndingFamily { path: "fxTransfers", state_name: "conversionState", media: CONVERSIONS };
+    let family = EndingFamily { path: "fxTransfers", state_name: "conversionState", media: FX_TRANSFERS };
     ending_of(family, id, source, destination, ending, preimage, at)
 }
 
@@ -171,13 +171,13 @@ fn ending_of(
     id: TransferId,
     source: usize,
     destination: usize,
-    ending: Ending,
+    ending: PutContent,
     preimage: &[u8; 32],
     at: Timestamp,
 ) -> Arc<Request> {
     let EndingFamily { path: family, state_name, media } = family;
     let (path, body) = match ending {
-        Ending::Fulfil { reserves } => {
+        PutContent::Fulfil { reserves } => {
             let state = if reserves { "RESERVED" } else { "COMMITTED" };
             let fulfilment = URL_SAFE_NO_PAD.encode(preimage);
             let body = format!(
@@ -185,7 +185,7 @@ fn ending_of(
             );
             (format!("/{family}/{id}"), body)
         }
-        Ending::Abort(code) => {
+        PutContent::Abort(code) => {
             let body = format!(r#"{{"errorInformation":{{"errorCode":"{code}","errorDescription":"No"}}}}"#);
             (format!("/{family}/{id}/error"), body)
         }
@@ -210,13 +210,13 @@ pub(crate) fn convert(spec: &FxSpec, source: usize, at: Timestamp) -> Arc<Reques
     request(
         Method::POST,
         "/fxTransfers",
-        accepting(headers(source, Some(spec.fxp), CONVERSIONS, at)),
+        accepting(headers(source, Some(spec.fxp), FX_TRANSFERS, at)),
         body.into(),
     )
 }
 
-pub(crate) fn get_conversion(id: TransferId, source: usize, at: Timestamp) -> Arc<Request> {
-    let headers = accepting(headers(source, None, CONVERSIONS, at));
+pub(crate) fn get_fx_transfer(id: TransferId, source: usize, at: Timestamp) -> Arc<Request> {
+    let headers = accepting(headers(source, None, FX_TRANSFERS, at));
     request(Method::GET, format!("/fxTransfers/{id}"), headers, Bytes::new())
 }
 
@@ -249,7 +249,7 @@ pub(crate) struct Answer {
     pub(crate) error: Option<ErrorCode>,
     pub(crate) state: &'static str,
     /// The outcomes of items that it states, and whether each is right.
-    pub(crate) results: Vec<(TransferId, Ending, bool)>,
+    pub(crate) results: Vec<(TransferId, PutContent, bool)>,
     /// The DFSP that it addresses, if not the hub.
     pub(crate) destination: Option<usize>,
 }
@@ -293,9 +293,9 @@ pub(crate) fn answer_bulk(id: TransferId, source: usize, answer: &Answer, at: Ti
     let (path, body) = if let Some(code) = answer.error {
         (format!("/bulkTransfers/{id}/error"), format!("{{{}}}", error(code)))
     } else {
-        let said = |(item, ending, is_right): &(TransferId, Ending, bool)| match ending {
-            Ending::Abort(code) => format!(r#"{{"transferId":"{item}",{}}}"#, error(*code)),
-            Ending::Fulfil { .. } => {
+        let said = |(item, ending, is_right): &(TransferId, PutContent, bool)| match ending {
+            PutContent::Abort(code) => format!(r#"{{"transferId":"{item}",{}}}"#, error(*code)),
+            PutContent::Fulfil { .. } => {
                 let mut preimage = preimage(*item);
                 preimage[0] ^= u8::from(!is_right);
                 let fulfilment = URL_SAFE_NO_PAD.encode(preimage);

@@ -8,13 +8,13 @@ use std::time::Duration;
 use upesi_cluster::Append;
 use upesi_engine::Clock as _;
 use upesi_journal::sim_disk::Random;
-use upesi_replication::{Clock, Copied, Event, Partition};
+use upesi_replication::{Clock, CopyPosition, Event, Partition};
 
 use crate::clock::HubClock;
 
 /// Outcomes of append attempts, except for a single arrival with an acknowledgement.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Fates {
+pub(crate) struct AppendOutcomes {
     /// Attempts that never arrived.
     pub(crate) lost: u64,
     /// Attempts that arrived, but the acknowledgement was lost.
@@ -30,12 +30,12 @@ struct State {
     /// Index of the first entry that was not deleted.
     begin: usize,
     /// For each node: the first log entry that it needs, and its copied position.
-    needs: BTreeMap<u32, (u64, Copied)>,
+    needs: BTreeMap<u32, (u64, CopyPosition)>,
     /// Attempts that are still in transit.
     late: Vec<Arc<[u8]>>,
     random: Random,
     is_troubled: bool,
-    fates: Fates,
+    fates: AppendOutcomes,
 }
 
 /// The log of the cluster. Clones share it.
@@ -45,9 +45,9 @@ pub(crate) struct SharedLog(Arc<Mutex<State>>);
 impl SharedLog {
     /// Creates the log for this number of nodes, which are known to it.
     pub(crate) fn new(random: Random, nodes: u32) -> Self {
-        let needs = (0..nodes).map(|node| (node, (0, Copied::default()))).collect();
+        let needs = (0..nodes).map(|node| (node, (0, CopyPosition::default()))).collect();
         let (entries, begin, late) = (Vec::new(), 0, Vec::new());
-        let fates = Fates::default();
+        let fates = AppendOutcomes::default();
         Self(Arc::new(Mutex::new(State { entries, begin, needs, late, random, is_troubled: true, fates })))
     }
 
@@ -92,7 +92,7 @@ impl SharedLog {
         self.lock().begin as u64
     }
 
-    pub(crate) fn fates(&self) -> Fates {
+    pub(crate) fn fates(&self) -> AppendOutcomes {
         self.lock().fates
     }
 }
@@ -208,14 +208,14 @@ impl Partition for Client {
         Some(self.log.lock().begin as u64)
     }
 
-    fn needs(&mut self, offset: u64, has: Copied) {
+    fn needs(&mut self, offset: u64, has: CopyPosition) {
         self.log.lock().needs.insert(self.node, (offset, has));
     }
 
-    fn furthest_of_others(&mut self) -> Option<Copied> {
+    fn furthest_of_others(&mut self) -> Option<CopyPosition> {
         let state = self.log.lock();
         let others = state.needs.iter().filter(|(node, _)| **node != self.node);
-        Some(others.fold(Copied::default(), |furthest, (_, (_, has))| furthest.furthest(*has)))
+        Some(others.fold(CopyPosition::default(), |furthest, (_, (_, has))| furthest.furthest(*has)))
     }
 
     fn name(&self) -> &str {

@@ -6,8 +6,8 @@ use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use upesi_journal::{
-    Appended, Appender, Batch, Claimed, Damage, END, JournalError, Log, LogReader, Maintenance, Record,
-    TornTail,
+    AppendedBatch, Appender, Batch, ClaimedLog, Damage, END, JournalError, Log, LogReader, Maintenance,
+    Record, TornTail,
 };
 
 /// The name of the log in errors.
@@ -87,7 +87,7 @@ struct Node {
 }
 
 impl Log for Node {
-    fn claim(&self, known_durable_seq: u64) -> Result<Claimed, JournalError> {
+    fn claim(&self, known_durable_seq: u64) -> Result<ClaimedLog, JournalError> {
         let mut state = self.log.state();
         if state.last_seq() < known_durable_seq {
             let reason = Damage::Missing(state.last_seq() + 1);
@@ -96,7 +96,7 @@ impl Log for Node {
         state.epoch += 1;
         state.appender.clone_from(&self.name);
         let appender = SimAppender { log: self.log.clone(), epoch: state.epoch, is_poisoned: false };
-        Ok(Claimed { appender: Box::new(appender), last_seq: state.last_seq(), torn: None })
+        Ok(ClaimedLog { appender: Box::new(appender), last_seq: state.last_seq(), torn: None })
     }
 
     fn oldest_seq(&self) -> Result<Option<u64>, JournalError> {
@@ -139,7 +139,7 @@ impl SimAppender {
 }
 
 impl Appender for SimAppender {
-    fn append(&mut self, batch: &mut Batch) -> Result<Appended, JournalError> {
+    fn append(&mut self, batch: &mut Batch) -> Result<AppendedBatch, JournalError> {
         let mut state = self.claimed()?;
         if state.is_full {
             return Err(JournalError::DiskFull { file: FILE.to_owned() });
@@ -162,7 +162,15 @@ impl Appender for SimAppender {
             return Err(JournalError::Io { operation: "append to", file: FILE.to_owned(), source });
         }
         let first_seq = batch.first_seq();
-        Ok(Appended { first_seq, last_seq, bytes, accepted_ns: 0, write_ns: 0, sync_ns: 0, rolled: false })
+        Ok(AppendedBatch {
+            first_seq,
+            last_seq,
+            bytes,
+            accepted_ns: 0,
+            write_ns: 0,
+            sync_ns: 0,
+            rolled: false,
+        })
     }
 
     fn confirm(&mut self) -> Result<(), JournalError> {

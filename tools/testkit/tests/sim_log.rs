@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use upesi_engine::{
-    EngineHandle, EngineMetrics, EngineOptions, Fold, NoEffects, Payload, Serving, StartError, SteppedEngine,
-    StopReason, Storage, SubmitError, follow,
+    Availability, EngineHandle, EngineMetrics, EngineOptions, LedgerFold, NoEffects, Payload, StartError,
+    SteppedEngine, StopReason, Storage, SubmitError, follow,
 };
 use upesi_journal::sim_disk::{Random, SimDisk};
 use upesi_ledger::{Command, Event, Ledger, LedgerConfig, PublicState, Reply};
@@ -156,7 +156,7 @@ fn superseded_engine_answers_no_command() {
     let mut one = Node::started("one", &log);
     one.onboard();
     assert_eq!(one.prepare(1, "12.5"), Ok(Reply::Accepted));
-    let mut standby = Fold::new(&log.node("two"), Ledger::new(LedgerConfig::default()), 0);
+    let mut standby = LedgerFold::new(&log.node("two"), Ledger::new(LedgerConfig::default()), 0);
     while standby.next(log.last_seq()).unwrap() {}
     assert_eq!(standby.ledger.transfer(id(1)).unwrap().amount, amount("12.5"));
     let mut two = Node::started("two", &log);
@@ -219,7 +219,7 @@ fn full_log_rejects_commands_and_answers_queries() {
     node.onboard();
     log.set_full(true);
     assert_eq!(node.prepare(1, "5"), Err(SubmitError::Full));
-    assert_eq!(node.handle().status().serving, Serving::ReadOnly);
+    assert_eq!(node.handle().status().serving, Availability::ReadOnly);
     assert_eq!(node.position(DFSPS[0]), Amount::ZERO);
     log.set_full(false);
     assert_eq!(node.prepare(1, "5"), Ok(Reply::Accepted));
@@ -288,7 +288,7 @@ fn answered_commands_are_in_the_log_once() {
             assert_eq!(found.get(id), Some(value), "seed {seed}: {id} was answered");
         }
         let ledger =
-            Fold::new(&log.node("reader"), Ledger::new(LedgerConfig::default()), 0).finish().unwrap();
+            LedgerFold::new(&log.node("reader"), Ledger::new(LedgerConfig::default()), 0).finish().unwrap();
         assert_eq!(upesi_ledger::audit::check(&ledger), Vec::<String>::new(), "seed {seed}");
         assert!(found.keys().all(|id| ledger.transfer(*id).unwrap().public_state() == PublicState::Reserved));
     }

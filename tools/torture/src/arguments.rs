@@ -10,7 +10,7 @@ use upesi_torture::evidence::{self, Report, Subject, TrialEvidence};
 use upesi_torture::trials::Trial;
 use upesi_torture::{hub_binary, table, trials};
 
-use super::real_hub::{Attacked, Lost, Shaken};
+use super::real_hub::{Attacked, BlackHoleArguments, HandshakeArguments};
 
 /// Inject faults by the million, and record the results as evidence.
 ///
@@ -49,13 +49,13 @@ enum Command {
     /// Three hubs of the real binary and three brokers under load. Each part is lost in turn, and all parts at once.
     FailOvers(TrialArguments),
     /// One DFSP of eight accepts connections and never answers, for minutes, on the real binary; then it is back.
-    BlackHole(Lost),
+    BlackHole(BlackHoleArguments),
     /// Floods by clients without a credential, or with one DFSP's credential, during honest payments on the real
     /// binary. Not part of `all`.
     Attacks(Attacked),
     /// Storms of handshakes, and renewals of a thousand certificates, during honest payments with mutual TLS on the
     /// real binary. Not part of `all`.
-    Handshakes(Shaken),
+    Handshakes(HandshakeArguments),
     /// All trials in turn. With --minutes, each gets an equal part of the time.
     All(TrialArguments),
     /// Read a whole archive or store that was damaged. The trial bit-flips runs this in a separate process.
@@ -289,7 +289,7 @@ impl TrialArguments {
 
     #[expect(clippy::print_stderr, reason = "a trial that is left out is reported")]
     fn lose_one(&self) -> Result<bool, String> {
-        let lost = Lost::usual(self.report.clone());
+        let lost = BlackHoleArguments::usual(self.report.clone());
         let parts = u32::try_from(trials::TRIALS.len()).unwrap_or(u32::MAX).saturating_add(1);
         let time_min = lost.usual_time() * parts;
         match self.time_max() {

@@ -55,7 +55,7 @@ fn add<R: Serialize + DeserializeOwned>(
 
 /// Arguments of `torture black-hole`.
 #[derive(Debug, Args)]
-pub struct Lost {
+pub struct BlackHoleArguments {
     /// Maximum duration of the loss, in seconds.
     #[arg(long, default_value_t = 180)]
     dark_seconds: u64,
@@ -88,7 +88,7 @@ pub struct Lost {
     jobs: Option<usize>,
 }
 
-impl Lost {
+impl BlackHoleArguments {
     /// The run for the evidence, with the named program or the one that Cargo builds.
     pub fn usual(report: Option<PathBuf>) -> Self {
         let usual = Self::augment_args(clap::Command::new("black-hole")).get_matches_from([""]);
@@ -182,7 +182,7 @@ impl Attacked {
 
 /// Arguments of `torture handshakes`.
 #[derive(Debug, Args)]
-pub struct Shaken {
+pub struct HandshakeArguments {
     /// Duration of each phase of a round, in seconds.
     #[arg(long, default_value_t = 10)]
     phase_seconds: u64,
@@ -199,7 +199,7 @@ pub struct Shaken {
     renewals: usize,
 }
 
-impl Shaken {
+impl HandshakeArguments {
     /// Runs the trial. Returns false if a promise was broken.
     #[expect(clippy::print_stdout, reason = "this is a command, and this is its result")]
     pub fn run(self) -> Result<bool, String> {
@@ -229,10 +229,11 @@ mod tests {
         for (minutes, dark_s) in
             [(None, Some(180)), (Some(115), Some(180)), (Some(4), Some(105)), (Some(2), None)]
         {
-            let lost = Lost { minutes, ..Lost::usual(None) };
+            let lost = BlackHoleArguments { minutes, ..BlackHoleArguments::usual(None) };
             assert_eq!(lost.dark().ok(), dark_s.map(Duration::from_secs), "{minutes:?}");
         }
-        let error = Lost { minutes: Some(1), ..Lost::usual(None) }.dark().unwrap_err();
+        let error =
+            BlackHoleArguments { minutes: Some(1), ..BlackHoleArguments::usual(None) }.dark().unwrap_err();
         assert!(error.contains("--minutes 3"), "{error}");
     }
 }

@@ -7,7 +7,7 @@ use std::fs;
 use std::io::Write as _;
 use std::path::Path;
 
-use upesi_engine::{Followed, follow_once};
+use upesi_engine::{DecodedRecord, follow_once};
 use upesi_journal::{Access, DataDirectory, Disk, EmbeddedLog};
 use upesi_offline::audit::LiveAudit;
 use upesi_offline::backup::{BackupArguments, RestoreArguments, backup, restore};
@@ -74,7 +74,7 @@ fn live(seed: u64) -> (u64, u64) {
         if audit.last_seq() < durable_seq {
             let mut records = follow_once(&EmbeddedLog::for_reading(&disk), audit.last_seq() + 1);
             while audit.last_seq() < durable_seq {
-                let Some(Followed { seq, time, record, .. }) = records.next().expect("durable records")
+                let Some(DecodedRecord { seq, time, record, .. }) = records.next().expect("durable records")
                 else {
                     panic!("seed {seed}: record {} is not there", audit.last_seq() + 1)
                 };

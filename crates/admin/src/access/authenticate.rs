@@ -7,18 +7,18 @@ use std::time::{Duration, Instant};
 use axum::http::StatusCode;
 use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
-use upesi_engine::{Clock as _, EngineHandle, Payload, Serving};
+use upesi_engine::{Availability, Clock as _, EngineHandle, Payload};
 use upesi_http::{Connection, Pace, PaceLimits};
-use upesi_ledger::command::{Act, Authority, Deed};
-use upesi_ledger::{Attribution, Change, Command, Role, Roles};
+use upesi_ledger::command::{AuditedCommand, Authority, OperatorAction};
+use upesi_ledger::{AuditActor, Change, Command, OperatorRole, OperatorRoles};
 use upesi_oidc::Provider;
 use upesi_types::text::has_hidden;
 
 use super::caller::{Caller, CannotApprove, Rights, SharedCaller, unauthenticated};
-use super::oidc::{Issuer, Vouched};
-use super::people::People;
+use super::oidc::{Issuer, TokenIdentity};
 use super::refusals::{Budgeted, Refusals};
-use super::rejected::{CredentialKind, Rejected};
+use super::rejected::{CredentialKind, RejectionCounts};
+use super::users::UserRegistry;
 use super::{Token, bootstrap, break_glass};
 use crate::error::ApiError;
 use crate::error_name::ErrorName;
@@ -73,8 +73,8 @@ struct Inner {
     required: Option<AccessOptions>,
     wrong: Pace,
     refusals: Refusals,
-    rejected: Rejected,
-    people: People,
+    rejected: RejectionCounts,
+    people: UserRegistry,
     /// Digest of the break-glass token whose use is already in the audit trail.
     break_glass: Mutex<Option<[u8; 32]>>,
 }
@@ -96,8 +96,8 @@ impl Access {
             required,
             wrong: Pace::new(WRONG_CREDENTIALS),
             refusals: Refusals::new(Instant::now()),
-            rejected: Rejected::default(),
-            people: People::new(secret),
+            rejected: RejectionCounts::default(),
+            people: UserRegistry::new(secret),
             break_glass: Mutex::default(),
         }))
     }
@@ -108,7 +108,7 @@ impl Access {
     }
 
     /// The hub's own users, if callers must authenticate.
-    pub(crate) fn people(&self) -> Option<&People> {
+    pub(crate) fn people(&self) -> Option<&UserRegistry> {
         self.0.required.is_some().then_some(&self.0.people)
     }
 
@@ -218,7 +218,7 @@ impl Access {
                     BOOTSTRAP,
                     BOOTSTRAP,
                     address,
-                    Rights::Roles(Roles::from_iter([Role::IamAdmin])),
+                    Rights::Roles(OperatorRoles::from_iter([OperatorRole::IamAdmin])),
                 ));
             }
             let is_emergency = break_glass::is_token_of(&break_glass_file, &token);
@@ -247,8 +247,9 @@ impl Access {
         }
         let change = Change::new("break-glass", "sealed", "in use");
         let by = caller.attribution_of("open", None);
-        let act = Act { by, deed: Deed::Elsewhere(change), authority: Authority::ALONE };
-        engine.submit(Command::Act(Box::new(act)), Payload::default()).await?;
+        let act =
+            AuditedCommand { by, action: OperatorAction::External(change), authority: Authority::ALONE };
+        engine.submit(Command::Audited(Box::new(act)), Payload::default()).await?;
         tracing::error!(
             address = caller.address.as_deref(),
             "break-glass token used; confirm who opened it and why"
@@ -274,7 +275,7 @@ impl Access {
             let participant = operator.participant.map(|id| ledger.participant(id).name);
             Some((operator.roles, operator.person?.id, participant))
         });
-        let is_same = |(roles, credential, _): &(Roles, u32, _)| {
+        let is_same = |(roles, credential, _): &(OperatorRoles, u32, _)| {
             *roles == session.roles && *credential == session.credential
         };
         let Some((roles, _, participant)) = found.await?.filter(is_same) else {
@@ -309,7 +310,7 @@ impl Access {
         address: Option<Box<str>>,
         why: &str,
     ) {
-        let by = Attribution {
+        let by = AuditActor {
             operator: "nobody".into(),
             known_by: "nothing".into(),
             address,
@@ -327,7 +328,7 @@ impl Access {
         &self,
         engine: &EngineHandle,
         is_proven: bool,
-        by: Attribution,
+        by: AuditActor,
         object: String,
         why: &str,
     ) {
@@ -352,7 +353,7 @@ impl Access {
     pub(crate) async fn record_failure(
         &self,
         engine: &EngineHandle,
-        by: Attribution,
+        by: AuditActor,
         object: String,
         why: &str,
     ) {
@@ -364,15 +365,15 @@ impl Access {
 
     /// Logs an attempt and records it in the audit trail; `false` if it cannot be written, for example on a full disk.
     /// The next entry of the same budget then reports it.
-    async fn keep(&self, engine: &EngineHandle, by: Attribution, object: String, why: &str) -> bool {
+    async fn keep(&self, engine: &EngineHandle, by: AuditActor, object: String, why: &str) -> bool {
         log_refusal(&by, &object, why);
-        if engine.status().serving == Serving::Following {
+        if engine.status().serving == Availability::Following {
             // Only the leader writes the audit trail, so a follower only logs the attempt.
             return true;
         }
-        let deed = Deed::Refused { object: object.into(), why: why.into() };
-        let act = Act { by, deed, authority: Authority::ALONE };
-        let entered = engine.submit(Command::Act(Box::new(act)), Payload::default()).await;
+        let action = OperatorAction::Refused { object: object.into(), why: why.into() };
+        let act = AuditedCommand { by, action, authority: Authority::ALONE };
+        let entered = engine.submit(Command::Audited(Box::new(act)), Payload::default()).await;
         if let Err(error) = &entered {
             tracing::error!(%error, "cannot record a rejected request in the audit trail");
         }
@@ -380,7 +381,7 @@ impl Access {
     }
 }
 
-fn log_refusal(by: &Attribution, object: &str, why: &str) {
+fn log_refusal(by: &AuditActor, object: &str, why: &str) {
     tracing::warn!(operator = %by.operator, object, why, "an operator's request was rejected");
 }
 
@@ -392,7 +393,7 @@ async fn vouched(
     text: &str,
     address: Option<Box<str>>,
 ) -> Result<Result<Caller, String>, ApiError> {
-    let Vouched { name, roles, participant, cannot_approve } =
+    let TokenIdentity { name, roles, participant, cannot_approve } =
         match issuer.verify(text, options.approvers_are_people, engine.clock().now()).await {
             Ok(vouched) => vouched,
             Err(fault) => return Ok(Err(fault.to_string())),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::http::StatusCode;
 use upesi_ledger::command::Authority;
-use upesi_ledger::{AdminAction, Attribution, Roles};
+use upesi_ledger::{AdminAction, AuditActor, OperatorRoles};
 use upesi_types::FspId;
 
 use super::break_glass::EMERGENCY;
@@ -19,7 +19,7 @@ use crate::error_name::ErrorName;
 pub(crate) enum Rights {
     /// All permissions: the port has no authentication.
     All,
-    Roles(Roles),
+    Roles(OperatorRoles),
     /// The permissions of the break-glass token.
     Emergency,
     /// No permissions: the caller is not authenticated.
@@ -117,15 +117,15 @@ impl Caller {
     }
 
     /// Its attribution for the audit trail.
-    pub(crate) fn attribution(&self, permission: Permission, reason: Option<Box<str>>) -> Attribution {
+    pub(crate) fn attribution(&self, permission: Permission, reason: Option<Box<str>>) -> AuditActor {
         self.attribution_of(permission.name(), reason)
     }
 
     /// The attribution for an action that needs no permission. Actions with the break-glass token have the area
     /// `emergency`.
-    pub(crate) fn attribution_of(&self, action: &str, reason: Option<Box<str>>) -> Attribution {
+    pub(crate) fn attribution_of(&self, action: &str, reason: Option<Box<str>>) -> AuditActor {
         let is_emergency = self.rights == Rights::Emergency;
-        Attribution {
+        AuditActor {
             operator: self.operator.clone(),
             known_by: self.known_by.clone(),
             address: self.address.clone(),

@@ -5,11 +5,11 @@ mod bootstrap;
 mod break_glass;
 mod caller;
 mod oidc;
-mod people;
 mod permission;
 mod refusals;
 mod rejected;
 mod token;
+mod users;
 
 pub(crate) use authenticate::BOOTSTRAP;
 pub use authenticate::{Access, AccessOptions};
@@ -21,11 +21,11 @@ pub use break_glass::{
 pub use caller::Caller;
 pub(crate) use caller::{CannotApprove, SharedCaller, forbidden, unauthenticated};
 pub use oidc::{Issuer, IssuerConfig};
-pub(crate) use people::{
-    IDLE_MS, Opened, PASSWORD_BYTES_MAX, PASSWORD_CHARS_MIN, Password, People, Seed, Session, address_of,
-    base32, device_uri, id_of, step_of,
-};
 pub(crate) use permission::{Permission, permission_of, permission_to_decide, roles_allow};
 pub(crate) use rejected::CredentialKind;
 pub(crate) use token::Token;
 pub use token::replace_private;
+pub(crate) use users::{
+    IDLE_MS, PASSWORD_BYTES_MAX, PASSWORD_CHARS_MIN, Password, Seed, Session, UnsealedSecret, UserRegistry,
+    address_of, base32, device_uri, id_of, step_of,
+};

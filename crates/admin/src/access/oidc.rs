@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use upesi_ledger::{Role, Roles};
+use upesi_ledger::{OperatorRole, OperatorRoles};
 use upesi_oidc::{Claims, LEEWAY_S, Provider, ProviderConfig};
 use upesi_types::{FspId, Timestamp};
 
@@ -21,7 +21,7 @@ pub struct IssuerConfig {
     /// The claim that lists groups; dots name a claim inside another.
     pub groups_claim: String,
     /// The roles of each group.
-    pub roles: BTreeMap<String, Vec<Role>>,
+    pub roles: BTreeMap<String, Vec<OperatorRole>>,
     /// The claim with the name of the operator's DFSP; without it, the operator belongs to the hub.
     pub participant_claim: Option<String>,
     /// Maximum age in seconds of the login (`auth_time`) of an approver; without it any age.
@@ -60,7 +60,7 @@ impl Issuer {
         text: &str,
         approvers_are_people: bool,
         now: Timestamp,
-    ) -> Result<Vouched, Fault> {
+    ) -> Result<TokenIdentity, Fault> {
         let claims = self.provider.verify(text, now).await?;
         judge_claims(&claims, &self.config, approvers_are_people, now)
     }
@@ -75,7 +75,7 @@ const NAME_BYTES_MAX: usize = 120;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Fault {
     #[error(transparent)]
-    Token(#[from] upesi_oidc::Fault),
+    Token(#[from] upesi_oidc::TokenFault),
     #[error("the token does not name an operator")]
     Name,
     #[error("its groups map to the roles {0} and {1}, which cannot be combined")]
@@ -90,10 +90,10 @@ pub(crate) enum Fault {
 
 /// The identity that a token asserts.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Vouched {
+pub(crate) struct TokenIdentity {
     /// The prefix of the provider and the name.
     pub(crate) name: String,
-    pub(crate) roles: Roles,
+    pub(crate) roles: OperatorRoles,
     pub(crate) participant: Option<FspId>,
     /// The reason why it may not approve now, whatever its roles.
     pub(crate) cannot_approve: Option<CannotApprove>,
@@ -105,7 +105,7 @@ fn judge_claims(
     config: &IssuerConfig,
     approvers_are_people: bool,
     now: Timestamp,
-) -> Result<Vouched, Fault> {
+) -> Result<TokenIdentity, Fault> {
     let name = claims.text(&config.name_claim).ok_or(Fault::Name)?;
     if !(1..=NAME_BYTES_MAX).contains(&name.len()) || !name.bytes().all(|byte| byte.is_ascii_graphic()) {
         return Err(Fault::Name);
@@ -117,7 +117,7 @@ fn judge_claims(
     };
     let now_s = now.as_ms().div_euclid(1_000);
     let cannot_approve = cannot_approve(claims, config, approvers_are_people, now_s);
-    Ok(Vouched { name: format!("{}:{name}", config.label), roles, participant, cannot_approve })
+    Ok(TokenIdentity { name: format!("{}:{name}", config.label), roles, participant, cannot_approve })
 }
 
 /// Approvals may require a user, a recent login, and a second factor. The token of a program has no login time
@@ -155,14 +155,14 @@ fn cannot_approve(
 }
 
 /// The roles of the groups. Groups change at the provider, so roles that exclude each other are checked here again.
-fn roles_of(claims: &Claims, config: &IssuerConfig) -> Result<Roles, Fault> {
+fn roles_of(claims: &Claims, config: &IssuerConfig) -> Result<OperatorRoles, Fault> {
     let groups: BTreeSet<_> = claims.texts(&config.groups_claim).into_iter().collect();
     let given = groups.iter().filter_map(|group| config.roles.get(*group)).flatten().copied();
-    let roles: Roles = given.collect();
+    let roles: OperatorRoles = given.collect();
     if let Some((one, other)) = roles.excluded() {
         return Err(Fault::Roles(one.name(), other.name()));
     }
     let is_of_dfsps = config.participant_claim.is_some();
-    let fits = |role: Role| role.is_of_dfsp() == is_of_dfsps;
+    let fits = |role: OperatorRole| role.is_of_dfsp() == is_of_dfsps;
     if roles.iter().all(fits) { Ok(roles) } else { Err(Fault::Scope) }
 }

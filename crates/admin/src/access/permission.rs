@@ -1,6 +1,6 @@
 //! All permissions, the permission for each change of the ledger, and the permissions of each role.
 
-use upesi_ledger::{AdminAction, Area, Role, Roles};
+use upesi_ledger::{AdminAction, Area, OperatorRole, OperatorRoles};
 
 use self::Permission as P;
 
@@ -155,14 +155,14 @@ const READS: &[Permission] = &[
 ];
 
 /// The additional permissions of a role.
-const fn own(role: Role) -> &'static [Permission] {
+const fn own(role: OperatorRole) -> &'static [Permission] {
     match role {
-        Role::Viewer => &[],
-        Role::OperationsApprover => &[P::ApprovalOperations],
-        Role::TreasuryApprover => &[P::ApprovalTreasury],
-        Role::Monitor => &[P::ProcessRead, P::ProcessMetrics],
-        Role::Support => &[P::TransferMessages, P::PartyRead, P::CallbackRedeliver],
-        Role::Operations => &[
+        OperatorRole::Viewer => &[],
+        OperatorRole::OperationsApprover => &[P::ApprovalOperations],
+        OperatorRole::TreasuryApprover => &[P::ApprovalTreasury],
+        OperatorRole::Monitor => &[P::ProcessRead, P::ProcessMetrics],
+        OperatorRole::Support => &[P::TransferMessages, P::PartyRead, P::CallbackRedeliver],
+        OperatorRole::Operations => &[
             P::ParticipantCreate,
             P::ParticipantEnable,
             P::ParticipantDisable,
@@ -186,7 +186,7 @@ const fn own(role: Role) -> &'static [Permission] {
             P::ClusterHandOver,
             P::ChangeSet,
         ],
-        Role::Treasury => &[
+        OperatorRole::Treasury => &[
             P::ChangeSet,
             P::LimitRaise,
             P::LimitLower,
@@ -200,7 +200,7 @@ const fn own(role: Role) -> &'static [Permission] {
             P::SettlementFinalise,
             P::SettlementAbort,
         ],
-        Role::SecurityOfficer => &[
+        OperatorRole::SecurityOfficer => &[
             P::ChangeSet,
             P::ParticipantDisable,
             P::BindingAdd,
@@ -215,18 +215,25 @@ const fn own(role: Role) -> &'static [Permission] {
             P::AuditRead,
             P::IamRead,
         ],
-        Role::IamAdmin => &[P::IamRead, P::IamUser, P::ApprovalRead, P::ApprovalIam, P::ApprovalPolicy],
-        Role::Auditor => &[P::TransferMessages, P::PartyRead, P::AuditRead, P::IamRead],
-        Role::DfspUser | Role::DfspMachine => &[P::ParticipantRead, P::TransferSearch, P::TransferRead],
+        OperatorRole::IamAdmin => {
+            &[P::IamRead, P::IamUser, P::ApprovalRead, P::ApprovalIam, P::ApprovalPolicy]
+        }
+        OperatorRole::Auditor => &[P::TransferMessages, P::PartyRead, P::AuditRead, P::IamRead],
+        OperatorRole::DfspUser | OperatorRole::DfspMachine => {
+            &[P::ParticipantRead, P::TransferSearch, P::TransferRead]
+        }
     }
 }
 
 /// Whether a role has the read permissions of the hub's roles.
-const fn reads(role: Role) -> bool {
-    !matches!(role, Role::Monitor | Role::IamAdmin | Role::DfspUser | Role::DfspMachine)
+const fn reads(role: OperatorRole) -> bool {
+    !matches!(
+        role,
+        OperatorRole::Monitor | OperatorRole::IamAdmin | OperatorRole::DfspUser | OperatorRole::DfspMachine
+    )
 }
 
-pub(crate) fn roles_allow(roles: Roles, permission: Permission) -> bool {
+pub(crate) fn roles_allow(roles: OperatorRoles, permission: Permission) -> bool {
     roles.iter().any(|role| own(role).contains(&permission) || reads(role) && READS.contains(&permission))
 }
 
@@ -244,8 +251,8 @@ mod tests {
         }
     }
 
-    fn of(role: Role) -> Vec<Permission> {
-        let roles = Roles::from_iter([role]);
+    fn of(role: OperatorRole) -> Vec<Permission> {
+        let roles = OperatorRoles::from_iter([role]);
         Permission::ALL.iter().copied().filter(|permission| roles_allow(roles, *permission)).collect()
     }
 
@@ -258,7 +265,11 @@ mod tests {
     #[test]
     fn permission_belongs_to_at_least_one_role() {
         for permission in Permission::ALL {
-            assert!(Role::ALL.iter().any(|role| of(*role).contains(permission)), "{}", permission.name());
+            assert!(
+                OperatorRole::ALL.iter().any(|role| of(*role).contains(permission)),
+                "{}",
+                permission.name()
+            );
         }
     }
 
@@ -269,12 +280,12 @@ mod tests {
             ["funds.", "limit.", "settlement."].iter().any(|area| permission.name().starts_with(area))
                 && !is_read(permission)
         };
-        for role in Role::ALL {
+        for role in OperatorRole::ALL {
             let all = of(role);
             let manages = all.contains(&Permission::IamUser);
             assert!(!(manages && all.iter().any(moves)), "{role:?}");
             let partners =
-                EXCLUSIONS.iter().filter(|(one, _)| *one == Role::Auditor).map(|(_, other)| *other);
+                EXCLUSIONS.iter().filter(|(one, _)| *one == OperatorRole::Auditor).map(|(_, other)| *other);
             let is_excluded = partners.into_iter().any(|other| other == role);
             assert_eq!(all.iter().any(|permission| !is_read(permission)), is_excluded, "{role:?}");
         }
@@ -282,7 +293,13 @@ mod tests {
 
     #[test]
     fn roles_of_dfsps_and_monitors_only_read() {
-        for role in [Role::DfspUser, Role::DfspMachine, Role::Monitor, Role::Viewer, Role::Auditor] {
+        for role in [
+            OperatorRole::DfspUser,
+            OperatorRole::DfspMachine,
+            OperatorRole::Monitor,
+            OperatorRole::Viewer,
+            OperatorRole::Auditor,
+        ] {
             assert!(of(role).iter().all(is_read), "{role:?}");
         }
     }

@@ -32,9 +32,9 @@ impl CredentialKind {
 
 /// The counts since the start.
 #[derive(Debug, Default)]
-pub(super) struct Rejected([AtomicU64; CredentialKind::ALL.len()]);
+pub(super) struct RejectionCounts([AtomicU64; CredentialKind::ALL.len()]);
 
-impl Rejected {
+impl RejectionCounts {
     pub(super) fn count(&self, kind: CredentialKind) {
         self.0[kind as usize].fetch_add(1, Ordering::Relaxed);
     }

@@ -1,7 +1,7 @@
 //! Entries of the audit trail for programs, and filters for them.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
-use upesi_ledger::{Attribution, AuditEntry, Event, effects_of};
+use upesi_ledger::{AuditActor, AuditEntry, Event, effects_of};
 use upesi_types::{Timestamp, hex, unhex};
 
 use crate::json::Instant;
@@ -29,7 +29,7 @@ pub struct AuditEntryView {
     object: Box<str>,
     before: Box<str>,
     after: Box<str>,
-    outcome: Outcome,
+    outcome: AttemptOutcome,
     refused: Option<Box<str>>,
     /// Digest of the record's other events; it binds the entry to them.
     effects: String,
@@ -54,7 +54,7 @@ impl AuditEntryView {
             object,
             before,
             after,
-            outcome: Outcome::of(entry),
+            outcome: AttemptOutcome::of(entry),
             refused,
             effects: hex(&effects_of(events)),
             chain: hex(&chain),
@@ -87,7 +87,7 @@ impl ExportedEntry {
         let entry = AuditEntry {
             number: row.number,
             at: Timestamp::from_ns(row.at.0.as_ns() + i64::from(row.nanoseconds)),
-            by: Attribution {
+            by: AuditActor {
                 operator: row.operator,
                 known_by: row.known_by,
                 address: row.address,
@@ -101,7 +101,7 @@ impl ExportedEntry {
             refused: row.refused,
             chain: digest("chain", &row.chain)?,
         };
-        if Outcome::of(&entry) != row.outcome {
+        if AttemptOutcome::of(&entry) != row.outcome {
             return Err("\"outcome\" contradicts \"refused\"".to_owned());
         }
         Ok(Self { record: row.record, effects: digest("effects", &row.effects)?, entry })
@@ -110,14 +110,14 @@ impl ExportedEntry {
 
 /// Outcome of an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum AttemptOutcome {
     /// The action was performed.
     Done,
     /// The action was rejected.
     Refused,
 }
 
-impl Outcome {
+impl AttemptOutcome {
     pub fn of(entry: &AuditEntry) -> Self {
         if entry.refused.is_some() { Self::Refused } else { Self::Done }
     }
@@ -136,13 +136,13 @@ impl Outcome {
     }
 }
 
-impl Serialize for Outcome {
+impl Serialize for AttemptOutcome {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(self.name())
     }
 }
 
-impl<'de> Deserialize<'de> for Outcome {
+impl<'de> Deserialize<'de> for AttemptOutcome {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
         Self::parse(&text).ok_or_else(|| de::Error::custom(format_args!("{text:?} is not an outcome")))
@@ -158,7 +158,7 @@ pub struct EntryFilter {
     pub action: Option<Box<str>>,
     /// Entries whose object contains this text.
     pub object: Option<Box<str>>,
-    pub outcome: Option<Outcome>,
+    pub outcome: Option<AttemptOutcome>,
     /// Entries from this instant on.
     pub since: Option<Timestamp>,
     /// Entries before this instant.
@@ -178,7 +178,7 @@ impl EntryFilter {
         self.operator.as_deref().is_none_or(is_of)
             && self.action.as_deref().is_none_or(is_action)
             && self.object.as_deref().is_none_or(|wanted| entry.object.contains(wanted))
-            && self.outcome.is_none_or(|wanted| Outcome::of(entry) == wanted)
+            && self.outcome.is_none_or(|wanted| AttemptOutcome::of(entry) == wanted)
             && self.since.is_none_or(|since| entry.at >= since)
             && self.until.is_none_or(|until| entry.at < until)
     }
@@ -188,7 +188,7 @@ impl EntryFilter {
 mod tests {
     use super::*;
     fn entry() -> AuditEntry {
-        let by = Attribution {
+        let by = AuditActor {
             operator: "amina".into(),
             known_by: "token 1".into(),
             address: None,
@@ -245,7 +245,7 @@ mod tests {
             |filter| filter.action = Some("limit".into()),
             |filter| filter.action = Some("limit.raise".into()),
             |filter| filter.object = Some("greenbank".into()),
-            |filter| filter.outcome = Some(Outcome::Done),
+            |filter| filter.outcome = Some(AttemptOutcome::Done),
             |filter| filter.since = Some(Timestamp::from_ms(5)),
             |filter| filter.until = Some(Timestamp::from_ms(6)),
         ]
@@ -259,7 +259,7 @@ mod tests {
             |filter| filter.action = Some("limi".into()),
             |filter| filter.action = Some("limit.lower".into()),
             |filter| filter.object = Some("bluebank".into()),
-            |filter| filter.outcome = Some(Outcome::Refused),
+            |filter| filter.outcome = Some(AttemptOutcome::Refused),
             |filter| filter.since = Some(Timestamp::from_ms(6)),
             |filter| filter.until = Some(Timestamp::from_ms(5)),
         ]

@@ -10,7 +10,7 @@ use axum::extract::State;
 use axum::response::Response;
 use serde::Serialize;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use upesi_engine::{Clock as _, EngineHandle, FollowError, Followed};
+use upesi_engine::{Clock as _, DecodedRecord, EngineHandle, FollowError};
 use upesi_ledger::{Event, Record};
 use upesi_types::{Timestamp, hex};
 
@@ -21,7 +21,7 @@ use crate::error_name::ErrorName;
 use crate::json::{Instant, ok};
 
 pub use checkpoint::{AuditKey, AuditKeyError, AuditPublicKey, Checkpoint, CheckpointError, log_checkpoints};
-pub use entry::{AuditEntryView, EntryFilter, ExportedEntry, Outcome};
+pub use entry::{AttemptOutcome, AuditEntryView, EntryFilter, ExportedEntry};
 
 /// Default number of entries per page.
 const PAGE_DEFAULT: usize = 100;
@@ -62,7 +62,7 @@ struct Page {
 }
 
 /// The entries of some records, and the record to continue with.
-struct Found {
+struct EntryPage {
     entries: Vec<AuditEntryView>,
     next: Option<u64>,
 }
@@ -70,7 +70,8 @@ struct Found {
 fn filter(parameters: &Parameters) -> Result<EntryFilter, ApiError> {
     let text = |name| parameters.get(name).map(Box::from);
     let outcome = parameters.get("outcome").map(|text| {
-        Outcome::parse(text).ok_or_else(|| ApiError::malformed("\"outcome\" must be one of [done, refused]"))
+        AttemptOutcome::parse(text)
+            .ok_or_else(|| ApiError::malformed("\"outcome\" must be one of [done, refused]"))
     });
     Ok(EntryFilter {
         operator: text("operator"),
@@ -107,7 +108,7 @@ pub(crate) async fn list(
     };
     let found = tokio::task::spawn_blocking(read).await;
     let found = found.map_err(|_| ApiError::internal("The reader of the journal ended early"))?;
-    let Found { entries, next } = found.map_err(|error| ApiError::internal(&error.to_string()))?;
+    let EntryPage { entries, next } = found.map_err(|error| ApiError::internal(&error.to_string()))?;
     ok(&Page { entries, next: next.map(|seq| seq.to_string()) })
 }
 
@@ -118,7 +119,7 @@ fn read(
     last: u64,
     filter: &EntryFilter,
     limit: usize,
-) -> Result<Found, FollowError> {
+) -> Result<EntryPage, FollowError> {
     let from = match cursor {
         Some(seq) => seq,
         None => first_since(engine, filter.since.unwrap_or(Timestamp::EPOCH), last)?,
@@ -128,21 +129,21 @@ fn read(
     let mut seq = from;
     while seq <= last {
         if entries.len() == limit || seq - from == RECORDS_READ_MAX {
-            return Ok(Found { entries, next: Some(seq) });
+            return Ok(EntryPage { entries, next: Some(seq) });
         }
         let followed = match records.next_up_to(last) {
             Ok(Some(followed)) => followed,
             Ok(None) => break,
             // Retention has removed records since the previous page.
             Err(FollowError::Gone { oldest, .. }) if oldest > seq => {
-                return Ok(Found { entries, next: Some(oldest) });
+                return Ok(EntryPage { entries, next: Some(oldest) });
             }
             Err(error) => return Err(error),
         };
         if filter.until.is_some_and(|until| followed.time >= until) {
             break;
         }
-        let Followed { seq: at, record, .. } = followed;
+        let DecodedRecord { seq: at, record, .. } = followed;
         for event in &record.events {
             if let Event::OperatorActed(entry) = event
                 && filter.is_met_by(entry)
@@ -154,7 +155,7 @@ fn read(
         let Record { events, callbacks, .. } = record;
         records.reuse(events, callbacks);
     }
-    Ok(Found { entries, next: None })
+    Ok(EntryPage { entries, next: None })
 }
 
 /// The first record that is not before an instant. It uses a binary search, because times of records increase.

@@ -4,7 +4,7 @@ use serde_json::Value;
 use upesi_admin::{BREAK_GLASS_FILE, Operation, make_bootstrap, open_break_glass, seal_break_glass};
 use upesi_engine::Payload;
 use upesi_ledger::command::NewOperator;
-use upesi_ledger::{AdminCommand, Command, Role, Roles};
+use upesi_ledger::{AdminCommand, Command, OperatorRole, OperatorRoles};
 
 use super::common::people::{
     approved_service, call, expect, expect_because, guarded, send, service, with_admin, with_approvals,
@@ -77,7 +77,7 @@ async fn callers_without_valid_credential_reach_only_open_operations() {
 async fn role_permits_exactly_its_operations() {
     let (hub, admin) = with_admin().await;
     let mut counts = [0, 0];
-    for role in Role::ALL.into_iter().filter(|role| !role.is_of_dfsp()) {
+    for role in OperatorRole::ALL.into_iter().filter(|role| !role.is_of_dfsp()) {
         let token = service(&hub, &admin, &format!("a-{}", role.name()), &[role.name()], None).await;
         let own = expect(&hub, &token, "GET", "/self", "", 200).await;
         let own: Vec<_> =
@@ -234,7 +234,7 @@ async fn bootstrap_token_only_creates_operators() {
         serde_json::json!(["approval.read", "approval.iam", "approval.policy", "iam.read", "iam.user"])
     );
     expect(&hub, &bootstrap, "GET", "/participants", "", 403).await;
-    let roles = Roles::from_iter([Role::Viewer]);
+    let roles = OperatorRoles::from_iter([OperatorRole::Viewer]);
     let new = NewOperator { name: "reader".into(), roles, participant: None, is_active: true };
     let command = Command::Admin(AdminCommand::SetOperator(new));
     hub.handle.submit(command, Payload::default()).await.unwrap();

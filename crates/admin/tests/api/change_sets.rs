@@ -3,8 +3,10 @@
 use serde_json::{Value, json};
 use upesi_admin::continue_change_sets;
 use upesi_engine::Payload;
-use upesi_ledger::command::{Act, Authority, Deed, Verdict, VerdictKind};
-use upesi_ledger::{AdminOutcome, Attribution, Command, ProposalState};
+use upesi_ledger::command::{
+    AuditedCommand, Authority, OperatorAction, ProposalDecision, ProposalDecisionKind,
+};
+use upesi_ledger::{AdminOutcome, AuditActor, Command, ProposalState};
 
 use super::common::people::{
     approve, approved_service, call, expect, expect_because, service, with_admin, with_approvals,
@@ -299,7 +301,7 @@ async fn approved_change_sets_continue_after_a_restart() {
 
 /// Approves through the engine only, as if the hub had ended right afterwards.
 async fn approve_only(hub: &Hub, id: u64) {
-    let by = Attribution {
+    let by = AuditActor {
         operator: "amina".into(),
         known_by: "token 1".into(),
         address: None,
@@ -307,9 +309,9 @@ async fn approve_only(hub: &Hub, id: u64) {
         action: "approval.treasury".into(),
         reason: None,
     };
-    let kind = VerdictKind::Approve(|refusal| format!("{refusal:?}"));
-    let deed = Deed::Verdict(Verdict { id, kind, comment: None });
-    let command = Command::Act(Box::new(Act { by, deed, authority: Authority::ALL }));
+    let kind = ProposalDecisionKind::Approve(|refusal| format!("{refusal:?}"));
+    let action = OperatorAction::Decide(ProposalDecision { id, kind, comment: None });
+    let command = Command::Audited(Box::new(AuditedCommand { by, action, authority: Authority::ALL }));
     let reply = hub.handle.submit(command, Payload::default()).await.unwrap();
     let applying = AdminOutcome::ProposalEnded(id, ProposalState::Applying, None);
     assert_eq!(reply.into_outcome(), Some(Ok(applying)));

@@ -6,8 +6,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use upesi_admin::{Issuer, IssuerConfig};
 use upesi_http::Outbound;
-use upesi_ledger::command::{Act, Authority, Deed, NewOperator, NewSettlementModel};
-use upesi_ledger::{AdminCommand, Attribution, Command, Event, Ledger, Role};
+use upesi_ledger::command::{AuditedCommand, Authority, NewOperator, NewSettlementModel, OperatorAction};
+use upesi_ledger::{AdminCommand, AuditActor, Command, Event, Ledger, OperatorRole};
 use upesi_oidc::{ProviderConfig, UNKNOWN_KEY_INTERVAL};
 use upesi_testsupport::identity_provider::{Key, Provider, encode};
 use upesi_types::{Currency, Timestamp};
@@ -33,11 +33,11 @@ fn config(label: &'static str, issuer: &str) -> IssuerConfig {
         name_claim: "preferred_username".to_owned(),
         groups_claim: "realm_access.roles".to_owned(),
         roles: [
-            role("hub-treasury", Role::Treasury),
-            role("hub-leads", Role::TreasuryApprover),
-            role("hub-viewers", Role::Viewer),
-            role("hub-iam", Role::IamAdmin),
-            role("bank-people", Role::DfspUser),
+            role("hub-treasury", OperatorRole::Treasury),
+            role("hub-leads", OperatorRole::TreasuryApprover),
+            role("hub-viewers", OperatorRole::Viewer),
+            role("hub-iam", OperatorRole::IamAdmin),
+            role("bank-people", OperatorRole::DfspUser),
         ]
         .into(),
         participant_claim: None,
@@ -278,9 +278,9 @@ async fn unreachable_provider_leaves_cached_keys_in_use() {
 
 /// Approval 1: a new operator.
 async fn propose(hub: &Hub) {
-    let roles = [Role::Viewer].into_iter().collect();
+    let roles = [OperatorRole::Viewer].into_iter().collect();
     let new = NewOperator { name: "reader".into(), roles, participant: None, is_active: true };
-    let by = Attribution {
+    let by = AuditActor {
         operator: "ines".into(),
         known_by: "token 1".into(),
         address: None,
@@ -288,8 +288,12 @@ async fn propose(hub: &Hub) {
         action: "iam.user".into(),
         reason: Some("as the board decided".into()),
     };
-    let act = Act { by, deed: Deed::Change(AdminCommand::SetOperator(new)), authority: Authority::ALL };
-    hub.submit(Command::Act(Box::new(act)), "").await;
+    let act = AuditedCommand {
+        by,
+        action: OperatorAction::Change(AdminCommand::SetOperator(new)),
+        authority: Authority::ALL,
+    };
+    hub.submit(Command::Audited(Box::new(act)), "").await;
 }
 
 /// Roles are not sufficient for an approval: the login must be recent, with a second factor.
@@ -370,7 +374,7 @@ async fn group_name_with_blanks_is_a_single_group() {
     let key = Key::rsa();
     let provider = Provider::start(vec![key.public("k1")]).await;
     let mut staff = config("staff", &provider.issuer);
-    staff.roles.insert("back office".to_owned(), vec![Role::Viewer]);
+    staff.roles.insert("back office".to_owned(), vec![OperatorRole::Viewer]);
     let issuers = vec![Issuer::new(staff)];
     let hub = Hub::launch(Settings { authentication: true, issuers, ..Settings::default() });
     for (groups, status) in [

@@ -12,7 +12,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use upesi_admin::{Issuer, IssuerConfig};
 use upesi_http::Outbound;
-use upesi_ledger::Role;
+use upesi_ledger::OperatorRole;
 use upesi_oidc::ProviderConfig;
 use upesi_types::Timestamp;
 
@@ -84,7 +84,7 @@ async fn tokens_of_a_real_provider_are_accepted() {
         },
         name_claim: "sub".to_owned(),
         groups_claim: "groups".to_owned(),
-        roles: [("hub-treasury".to_owned(), vec![Role::Treasury])].into(),
+        roles: [("hub-treasury".to_owned(), vec![OperatorRole::Treasury])].into(),
         participant_claim: None,
         approval_age_s: None,
         approval_methods: vec![],

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use upesi_admin::{AdminContext, AdminPort, AdminService, BODY_BYTES_MAX, Followed};
+use upesi_admin::{AdminContext, AdminPort, AdminService, BODY_BYTES_MAX, FollowerProgress};
 use upesi_http::{Limits, Method, Server, Workers};
 use upesi_types::ErrorCode;
 
@@ -291,9 +291,9 @@ async fn leader_hands_over_and_accepts_no_further_changes() {
 
 const LEADER: &str = "This node is a follower; the leader is node 2 at http://hub-2:4000";
 
-fn hub(authentication: bool) -> (Hub, Arc<Mutex<Followed>>) {
+fn hub(authentication: bool) -> (Hub, Arc<Mutex<FollowerProgress>>) {
     let leader = Some((2, "http://hub-2:4000".to_owned()));
-    let at = Arc::new(Mutex::new(Followed { leader, age_ms: Some(412), record: 90 }));
+    let at = Arc::new(Mutex::new(FollowerProgress { leader, age_ms: Some(412), record: 90 }));
     let shown = Arc::clone(&at);
     let followed: upesi_admin::FollowedNow = Arc::new(move || shown.lock().unwrap().clone());
     (Hub::launch(Settings { authentication, followed: Some(followed), ..Settings::default() }), at)
@@ -323,7 +323,7 @@ async fn follower_reads_report_their_age_and_changes_name_the_leader() {
         assert!(told.contains(header), "{header} is not in {told}");
     }
     // The follower has read nothing yet, so it cannot answer.
-    *at.lock().unwrap() = Followed::default();
+    *at.lock().unwrap() = FollowerProgress::default();
     let nothing = "Service currently unavailable - This node has not read the log yet";
     assert_eq!(hub.call("GET", "/participants", "").await, (503, refusal(2003, nothing)));
     assert!(!head(&hub, "/live").await.contains("upesi-"));

@@ -5,9 +5,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::task::JoinSet;
 use upesi_engine::{Storage, SubmitError};
-use upesi_journal::sim_disk::{Fault, SimDisk};
+use upesi_journal::sim_disk::{DiskFault, SimDisk};
 use upesi_journal::{
-    Appended, Appender, Batch, Claimed, EmbeddedLog, JournalError, Log, LogReader, Maintenance, Options,
+    AppendedBatch, Appender, Batch, ClaimedLog, EmbeddedLog, JournalError, Log, LogReader, Maintenance,
+    Options,
 };
 use upesi_ledger::{Command, Ledger};
 use upesi_tables::archive::MemoryArchive;
@@ -28,10 +29,10 @@ struct Volume {
 }
 
 impl Log for Volume {
-    fn claim(&self, known_durable_seq: u64) -> Result<Claimed, JournalError> {
+    fn claim(&self, known_durable_seq: u64) -> Result<ClaimedLog, JournalError> {
         let claimed = self.log.claim(known_durable_seq)?;
         let appender = Box::new(Bounded { appender: claimed.appender, room: Arc::clone(&self.room) });
-        Ok(Claimed { appender, ..claimed })
+        Ok(ClaimedLog { appender, ..claimed })
     }
 
     fn oldest_seq(&self) -> Result<Option<u64>, JournalError> {
@@ -53,7 +54,7 @@ struct Bounded {
 }
 
 impl Appender for Bounded {
-    fn append(&mut self, batch: &mut Batch) -> Result<Appended, JournalError> {
+    fn append(&mut self, batch: &mut Batch) -> Result<AppendedBatch, JournalError> {
         if batch.bytes() >= LARGE_BYTES {
             self.room.fetch_sub(1, Ordering::SeqCst);
         }
@@ -225,7 +226,7 @@ async fn failed_store_is_reported_and_payments_continue() {
     assert!(health.ends_with(&parts(r#"{"name":"store","status":"OK"}"#)), "{health}");
 
     let next = disk.operations().len() as u64;
-    (next..next + 100).for_each(|ordinal| disk.inject(ordinal, Fault::Broken));
+    (next..next + 100).for_each(|ordinal| disk.inject(ordinal, DiskFault::Broken));
     // The answer is 500, or 503 if the fault has already stopped the store between two changes.
     let (status, answer) = hub.call("PUT", other, owner).await;
     assert!(matches!(status, 500 | 503), "{status} {answer}");

@@ -1,6 +1,6 @@
 //! Requests with large bodies: their cost for the sender, without effect on other senders.
 
-use upesi_admission::{Denied, ORDINARY_BODY_BYTES_MAX, REQUEST, Shares, SourceId, cost_of};
+use upesi_admission::{ORDINARY_BODY_BYTES_MAX, REQUEST, ShareRejection, Shares, SourceId, cost_of};
 
 use super::shares;
 
@@ -48,12 +48,12 @@ fn huge_request_is_accepted_on_credit_and_repaid() {
     assert_eq!(taken(&mut shares, HEAVY, 49, 0), 49);
     assert_eq!(shares.ask_for(HEAVY, 10 * ORDINARY_BODY_BYTES_MAX), Ok(()));
     for interval in 0..9 {
-        assert_eq!(shares.ask(HEAVY), Err(Denied::Quota), "interval {interval}");
+        assert_eq!(shares.ask(HEAVY), Err(ShareRejection::Quota), "interval {interval}");
         shares.end_interval(None, 1);
     }
     shares.end_interval(None, 1);
     assert_eq!(shares.ask(HEAVY), Ok(()));
-    assert_eq!(shares.ask(HEAVY), Err(Denied::Quota));
+    assert_eq!(shares.ask(HEAVY), Err(ShareRejection::Quota));
 }
 
 #[test]
@@ -62,7 +62,7 @@ fn unannounced_part_of_a_body_becomes_a_debt() {
     shares.end_interval(Some(1_000 * REQUEST), 1);
     assert_eq!(shares.ask(HEAVY), Ok(()));
     shares.charge(HEAVY, 100 * MIB);
-    assert_eq!(shares.ask(HEAVY), Err(Denied::Quota));
+    assert_eq!(shares.ask(HEAVY), Err(ShareRejection::Quota));
     for _ in 0..1_000 {
         shares.end_interval(Some(1_000 * REQUEST), 1);
     }
@@ -80,7 +80,7 @@ fn debts_persist_until_repaid_or_the_limit_ends() {
     for interval in 0..100 {
         shares.end_interval(Some(2 * REQUEST), 1);
         assert!(taken(&mut shares, SourceId(2), 2, 0) >= 1, "interval {interval}");
-        assert_eq!(shares.ask(HEAVY), Err(Denied::Share), "interval {interval}");
+        assert_eq!(shares.ask(HEAVY), Err(ShareRejection::Share), "interval {interval}");
     }
     // The end of the limit also ends debts.
     shares.end_interval(None, 1);

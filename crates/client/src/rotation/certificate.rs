@@ -14,7 +14,7 @@ use upesi_http::Method;
 use upesi_process::exit::{Exit, Failure, read_named};
 use upesi_process::exposition::escape;
 use upesi_process::times::Zone;
-use upesi_tls::{Facts, SUBMITTED_BYTES_MAX, present_s, read_client_certificate};
+use upesi_tls::{CertificateFacts, SUBMITTED_BYTES_MAX, present_s, read_client_certificate};
 use upesi_types::text::{path, url_part};
 use upesi_types::{FspId, Timestamp};
 
@@ -133,7 +133,7 @@ impl CertificateRotation {
     }
 
     /// The certificate, which must be valid for clients now.
-    fn certificate(&self) -> Result<Facts, Failure> {
+    fn certificate(&self) -> Result<CertificateFacts, Failure> {
         let refuse = |problem: String| Failure::new(Exit::Data, format!("{} {problem}", self.file.display()));
         let text = read_named(&self.file, SUBMITTED_BYTES_MAX)?;
         let facts = read_client_certificate(text.as_bytes()).map_err(refuse)?;
@@ -156,7 +156,7 @@ impl CertificateRotation {
     }
 
     /// Rejects the removal of certificates that the DFSP may still use.
-    async fn expect_changed_over(&self, api: &AdminApi, facts: &Facts) -> Result<(), Failure> {
+    async fn expect_changed_over(&self, api: &AdminApi, facts: &CertificateFacts) -> Result<(), Failure> {
         let text = api.get_bytes("/metrics").await.map_err(|error| admin_failure(&error))?;
         match self.problem(&String::from_utf8_lossy(&text), facts.not_after_s) {
             None => Ok(()),
@@ -189,7 +189,7 @@ impl CertificateRotation {
 }
 
 /// The binding of the new certificate: by certificate if the earlier ones are, otherwise by its key.
-fn wanted(earlier: &[Binding], facts: &Facts) -> Binding {
+fn wanted(earlier: &[Binding], facts: &CertificateFacts) -> Binding {
     let by_certificate = !earlier.is_empty() && earlier.iter().all(|one| one.kind == CERTIFICATE);
     match by_certificate {
         true => Binding::new(CERTIFICATE, &facts.certificate_sha256),

@@ -15,9 +15,9 @@ pub struct Scheme {
     /// Name of the hub as a participant.
     pub hub: String,
     /// Position of the hub's name.
-    pub hub_place: Place,
+    pub hub_place: SourceLine,
     /// Currencies, in the order of the file, with the position of each.
-    pub currencies: Vec<(Currency, Place)>,
+    pub currencies: Vec<(Currency, SourceLine)>,
     pub models: Vec<Model>,
     /// Endpoints of the hub itself, usually e-mail addresses.
     pub hub_endpoints: BTreeMap<String, String>,
@@ -27,7 +27,7 @@ pub struct Scheme {
 }
 
 /// Position in a file: `FILE:LINE`.
-pub type Place = String;
+pub type SourceLine = String;
 
 /// A settlement model, with the texts of the admin API.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,7 +35,7 @@ pub struct Model {
     /// Name, alphanumeric.
     pub name: String,
     /// Its position in the file.
-    pub place: Place,
+    pub place: SourceLine,
     /// Its currency; without one it is the default for currencies without a model.
     pub currency: Option<String>,
     /// GROSS or NET.
@@ -59,7 +59,7 @@ pub struct Dfsp {
     /// Name, as in `FSPIOP-Source`.
     pub name: String,
     /// Its position in the file.
-    pub place: Place,
+    pub place: SourceLine,
     /// Whether it must be active; `None` leaves this unchanged.
     pub is_active: Option<bool>,
     /// Whether it must be a proxy; `None` leaves this unchanged, and a new DFSP is not one.

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::file::Place;
+use super::file::SourceLine;
 
 /// The mistakes in a text.
 pub(super) struct Mistakes<'a> {
@@ -26,7 +26,7 @@ impl<'a> Mistakes<'a> {
     }
 
     /// The file and line of a position.
-    pub(super) fn place(&self, start: usize) -> Place {
+    pub(super) fn place(&self, start: usize) -> SourceLine {
         let line = 1 + self.text.bytes().take(start).filter(|byte| *byte == b'\n').count();
         format!("{}:{line}", self.path)
     }

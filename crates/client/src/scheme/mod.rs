@@ -93,7 +93,7 @@ pub async fn apply(scheme: &Scheme, options: &ApplyOptions, output: &mut (dyn Wr
             return waits_as(&plan, &proposed, options, output);
         }
     }
-    let Made { made, failed } = make_all(&api, scheme, &plan, options, output).await?;
+    let PlanProgress { made, failed } = make_all(&api, scheme, &plan, options, output).await?;
     if options.json {
         let waiting = failed.as_ref().and_then(|(_, error)| error.approval());
         write_to(output, &format!("{:#}\n", summary(&plan, made, waiting, options.plan_only)))?;
@@ -123,11 +123,11 @@ pub async fn apply(scheme: &Scheme, options: &ApplyOptions, output: &mut (dyn Wr
 /// The result for a plan that needs an approval.
 fn waits_as(
     plan: &Plan,
-    proposed: &proposing::Waiting,
+    proposed: &proposing::PendingPlan,
     options: &ApplyOptions,
     output: &mut (dyn Write + Send),
 ) -> Outcome {
-    let proposing::Waiting { approval, changes } = proposed;
+    let proposing::PendingPlan { approval, changes } = proposed;
     if options.json {
         write_to(output, &format!("{:#}\n", summary(plan, 0, Some(*approval), false)))?;
     } else {
@@ -148,7 +148,7 @@ fn waits_as(
 }
 
 /// Progress of a plan.
-struct Made<'a> {
+struct PlanProgress<'a> {
     made: usize,
     failed: Option<(&'a Change, ApplyError)>,
 }
@@ -161,20 +161,20 @@ async fn make_all<'a>(
     plan: &'a Plan,
     options: &ApplyOptions,
     output: &mut (dyn Write + Send),
-) -> Result<Made<'a>, Failure> {
+) -> Result<PlanProgress<'a>, Failure> {
     let mut made = 0;
     for change in &plan.changes {
         if !options.plan_only
             && let Err(error) = apply::make(api, &scheme.name, change).await
         {
-            return Ok(Made { made, failed: Some((change, error)) });
+            return Ok(PlanProgress { made, failed: Some((change, error)) });
         }
         made += 1;
         if !options.json {
             write_to(output, &format!("{}\n", change.line()))?;
         }
     }
-    Ok(Made { made, failed: None })
+    Ok(PlanProgress { made, failed: None })
 }
 
 fn summary(plan: &Plan, made: usize, waiting: Option<u64>, plan_only: bool) -> Value {

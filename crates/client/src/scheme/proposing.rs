@@ -21,19 +21,19 @@ const NAME_CHARS_MAX: usize = 64;
 /// The answer about the caller.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Itself {
+struct CallerAnswer {
     second_person: bool,
 }
 
 /// The answer to a change set.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Proposed {
+struct ProposalAnswer {
     approval_id: Option<u64>,
 }
 
 /// A plan, or the beginning of one, that needs an approval.
-pub(super) struct Waiting {
+pub(super) struct PendingPlan {
     pub(super) approval: u64,
     /// Number of the plan's changes in it, from the first on.
     pub(super) changes: usize,
@@ -41,7 +41,7 @@ pub(super) struct Waiting {
 
 /// Whether changes of the caller may need an approval. Hubs without change sets do not report this.
 pub(crate) async fn has_second_person(api: &AdminApi) -> bool {
-    api.get::<Itself>("/self").await.is_ok_and(|itself| itself.second_person)
+    api.get::<CallerAnswer>("/self").await.is_ok_and(|itself| itself.second_person)
 }
 
 /// Proposes calls as one change set; `None` if nothing in it needs an approval.
@@ -54,7 +54,7 @@ pub(crate) async fn propose_calls(
     let calls: Vec<_> = calls.iter().map(ApiCall::to_json).collect();
     let (name, reason) = (json!(name), json!(reason));
     let body = format!(r#"{{"name":{name},"reason":{reason},"changes":[{}]}}"#, calls.join(","));
-    let proposed: Proposed = api.propose("/changeSets", body).await?;
+    let proposed: ProposalAnswer = api.propose("/changeSets", body).await?;
     Ok(proposed.approval_id)
 }
 
@@ -65,7 +65,7 @@ pub(super) async fn propose(
     scheme: &str,
     plan: &Plan,
     output: Option<&mut (dyn Write + Send)>,
-) -> Result<Option<Waiting>, Failure> {
+) -> Result<Option<PendingPlan>, Failure> {
     let (calls, changes) = first_calls(scheme, &plan.changes);
     let (name, reason) = (format!("scheme {scheme}"), format!("upesi scheme apply, scheme {scheme}"));
     let proposed = propose_calls(api, (&name, &reason), &calls).await;
@@ -76,7 +76,7 @@ pub(super) async fn propose(
             write_to(output, &format!("… {}\n", change.line()))?;
         }
     }
-    Ok(Some(Waiting { approval, changes }))
+    Ok(Some(PendingPlan { approval, changes }))
 }
 
 /// As many calls as one set may have, and the number of their changes. All endpoints of a participant are one call.

@@ -19,7 +19,7 @@ use upesi_types::text::url_part;
 use upesi_types::{Amount, Currency, FspId};
 
 use super::beside;
-use super::file::{self, AccountTerms, Dfsp, Model, Place, Scheme, SigningKey};
+use super::file::{self, AccountTerms, Dfsp, Model, Scheme, SigningKey, SourceLine};
 use super::mistakes::Mistakes;
 use super::section::{DecimalText, Section};
 
@@ -102,7 +102,7 @@ impl<'a> Reading<'a> {
         self.mistakes.add(start, text);
     }
 
-    fn place(&self, start: usize) -> Place {
+    fn place(&self, start: usize) -> SourceLine {
         self.mistakes.place(start)
     }
 
@@ -133,9 +133,9 @@ impl<'a> Reading<'a> {
         Some(Scheme { name, hub, hub_place, currencies, models, hub_endpoints, dfsps, fee_rules })
     }
 
-    fn currencies(&mut self, file: &mut Section<'_>) -> Vec<(Currency, Place)> {
+    fn currencies(&mut self, file: &mut Section<'_>) -> Vec<(Currency, SourceLine)> {
         let codes = file.required::<Vec<Spanned<String>>>("currencies", &mut self.mistakes);
-        let mut currencies: Vec<(Currency, Place)> = Vec::new();
+        let mut currencies: Vec<(Currency, SourceLine)> = Vec::new();
         for code in codes.map(Spanned::into_inner).unwrap_or_default() {
             let (start, text) = (code.span().start, code.get_ref());
             match Currency::parse(text) {

@@ -10,7 +10,7 @@ use upesi_http::Method;
 use upesi_ledger::{SettlementState, Sum, WindowState};
 use upesi_types::TransferId;
 
-use super::error::{Done, Waiting};
+use super::error::{Done, PendingApprovals};
 use crate::admin_api::{AdminApi, AdminError, ApiAmount, HubError};
 
 /// Maximum number of accounts that one call advances: well below the largest body that the admin API accepts.
@@ -314,7 +314,7 @@ impl SettlementApi {
     }
 
     async fn put_accounts(&self, path: &str, participants: &[Value]) -> Done<Vec<(u32, String)>> {
-        let (mut faults, mut waiting) = (Vec::new(), Waiting::default());
+        let (mut faults, mut waiting) = (Vec::new(), PendingApprovals::default());
         for participants in participants.chunks(ACCOUNTS_PER_CALL_MAX) {
             let body = json!({"participants": participants}).to_string();
             let answer = self.0.put::<Advanced>(path, body).await;

@@ -62,9 +62,9 @@ fn waiting_text(approvals: &[u64]) -> String {
 
 /// Pending approvals of steps, gathered while other steps continue.
 #[derive(Debug, Default)]
-pub(super) struct Waiting(pub(super) Vec<u64>);
+pub(super) struct PendingApprovals(pub(super) Vec<u64>);
 
-impl Waiting {
+impl PendingApprovals {
     /// The result of a step; `None` if it needs an approval.
     pub(super) fn take<T>(&mut self, step: Done<T>) -> Done<Option<T>> {
         match step {

@@ -14,7 +14,7 @@ use upesi_process::times::Zone;
 
 use super::advance::Advance;
 use super::api::{Content, Model, Settlement, Window};
-use super::error::{Done, SettlementError, Waiting};
+use super::error::{Done, PendingApprovals, SettlementError};
 use super::hub::Hub;
 use super::proposing::create_call;
 
@@ -111,7 +111,7 @@ impl Job {
             return Ok((vec![hub.open_window().await?], Vec::new()));
         };
         settlements.retain(|settlement| settlement.state != SettlementState::Aborted.as_str());
-        let (reason, mut waiting) = (self.name.reason(), Waiting::default());
+        let (reason, mut waiting) = (self.name.reason(), PendingApprovals::default());
         if hub.has_second_person().await {
             self.propose(hub, &window, &settlements).await?;
         }

@@ -25,7 +25,7 @@ use self::advance::{Advance, following};
 use self::api::{Settlement, Window};
 use self::error::Done;
 use self::hub::Hub;
-use self::shown::Shown;
+use self::shown::SettlementOutput;
 
 #[cfg(test)]
 pub(crate) use bank::cells_of_csv;
@@ -96,7 +96,7 @@ pub async fn run(options: &HubOptions, action: &Action, output: &mut (dyn Write 
 }
 
 impl Hub {
-    async fn act(&self, action: &Action) -> Done<Shown> {
+    async fn act(&self, action: &Action) -> Done<SettlementOutput> {
         match action {
             Action::Overview => self.overview().await,
             Action::ShowSettlement(id) => self.shown(Vec::new(), vec![self.api.settlement(*id).await?]).await,
@@ -136,13 +136,13 @@ impl Hub {
         }
     }
 
-    async fn shown(&self, windows: Vec<Window>, settlements: Vec<Settlement>) -> Done<Shown> {
+    async fn shown(&self, windows: Vec<Window>, settlements: Vec<Settlement>) -> Done<SettlementOutput> {
         let names = if settlements.is_empty() { Default::default() } else { self.api.names().await? };
-        Ok(Shown::new(&windows, &settlements, &names))
+        Ok(SettlementOutput::new(&windows, &settlements, &names))
     }
 
     /// The windows that are open or not settled, and unfinished settlements.
-    async fn overview(&self) -> Done<Shown> {
+    async fn overview(&self) -> Done<SettlementOutput> {
         let mut windows = self.unsettled_windows().await?;
         windows.extend(self.api.windows("state=OPEN").await?);
         windows.sort_by_key(|window| window.id);

@@ -13,7 +13,7 @@ use super::api::{Account, Settlement, Window};
 
 /// The output of a command.
 #[derive(Debug, Serialize)]
-pub(super) struct Shown {
+pub(super) struct SettlementOutput {
     windows: Vec<WindowShown>,
     settlements: Vec<SettlementShown>,
     /// The operator's next step, for stderr.
@@ -66,7 +66,7 @@ struct AccountShown {
     external_reference: Option<String>,
 }
 
-impl Shown {
+impl SettlementOutput {
     pub(super) fn new(windows: &[Window], settlements: &[Settlement], names: &BTreeMap<u32, String>) -> Self {
         Self {
             windows: windows.iter().map(WindowShown::new).collect(),

@@ -7,41 +7,41 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use super::{CLUSTER, claim};
-use crate::entry::{Beginning, Chain, ClusterId, Draft, Kind, NodeId, Times};
-use crate::fold::{Fold, Position, StorePosition, Verdict};
+use crate::entry::{Chain, ClusterId, Draft, EntryKind, LogStart, NodeId, Times};
+use crate::fold::{EntryVerdict, LogFold, Position, StorePosition};
 
 /// Entries that a case has written, by name.
 type Written = BTreeMap<String, (Arc<[u8]>, Chain)>;
 
 /// Writes the entry of a line. It continues `fold`, unless the line says otherwise.
-fn write(words: &[&str], fold: &Fold, written: &Written) -> (Arc<[u8]>, Chain) {
+fn write(words: &[&str], fold: &LogFold, written: &Written) -> (Arc<[u8]>, Chain) {
     let kind = match words[1] {
-        "claim" => Kind::Claim,
-        "batch" => Kind::Batch,
-        "beat" => Kind::Beat,
-        "hand-over" => Kind::HandOver,
-        "store" => Kind::Store,
-        "begin" => Kind::Begin,
+        "claim" => EntryKind::Claim,
+        "batch" => EntryKind::Batch,
+        "beat" => EntryKind::Beat,
+        "hand-over" => EntryKind::HandOver,
+        "store" => EntryKind::Store,
+        "begin" => EntryKind::Begin,
         other => panic!("no kind {other}"),
     };
     let body: Vec<u8> = match kind {
-        Kind::Claim => claim().encode(),
-        Kind::HandOver => 3_u32.to_le_bytes().into(),
-        Kind::Begin => {
+        EntryKind::Claim => claim().encode(),
+        EntryKind::HandOver => 3_u32.to_le_bytes().into(),
+        EntryKind::Begin => {
             let seq = words.iter().find_map(|word| word.strip_prefix("store="));
             let seq = seq.map_or(0, |seq| seq.parse().expect("a number"));
             let store = StorePosition { seq, time_ns: 200 };
-            Beginning { seq: 0, time_ns: 0, store }.encode().into()
+            LogStart { seq: 0, time_ns: 0, store }.encode().into()
         }
-        Kind::Batch | Kind::Beat | Kind::Store => words[0].as_bytes().into(),
+        EntryKind::Batch | EntryKind::Beat | EntryKind::Store => words[0].as_bytes().into(),
     };
     let at = fold.position();
     let mut draft = Draft {
         cluster: CLUSTER,
         kind,
-        epoch: at.epoch + u64::from(kind == Kind::Claim),
+        epoch: at.epoch + u64::from(kind == EntryKind::Claim),
         node: NodeId(words[2].parse().expect("a node")),
-        first_seq: if kind == Kind::Store { at.store.seq } else { at.seq } + 1,
+        first_seq: if kind == EntryKind::Store { at.store.seq } else { at.seq } + 1,
         count: u32::from(kind.has_records()),
         times: Times::at(at.time_ns.max(at.store.time_ns).saturating_add(1).max(1)),
         previous: at.chain,
@@ -76,7 +76,7 @@ fn write(words: &[&str], fold: &Fold, written: &Written) -> (Arc<[u8]>, Chain) {
 fn entries_are_valid_or_void_as_in_the_table() {
     let mut cases = 0;
     for case in include_str!("fold.txt").split("case: ").skip(1) {
-        let mut fold = Fold::new(CLUSTER, Position::START);
+        let mut fold = LogFold::new(CLUSTER, Position::START);
         let mut written = Written::from([("start".into(), ([].into(), Chain(0)))]);
         let mut lines = case.lines();
         let title = lines.next().expect("a title");
@@ -89,9 +89,9 @@ fn entries_are_valid_or_void_as_in_the_table() {
             };
             let before = fold.position().clone();
             let verdict = match fold.read(offset as u64, &bytes) {
-                Verdict::Accepted(_) => String::from("accepted"),
-                Verdict::Void(void) => format!("void {void:?}"),
-                Verdict::Newer(error) => format!("newer {error}"),
+                EntryVerdict::Accepted(_) => String::from("accepted"),
+                EntryVerdict::Void(void) => format!("void {void:?}"),
+                EntryVerdict::Newer(error) => format!("newer {error}"),
             };
             assert_eq!(verdict, expected, "{title}: {line}");
             let after = Position { next_offset: before.next_offset, ..fold.position().clone() };

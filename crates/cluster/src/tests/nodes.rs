@@ -5,16 +5,16 @@ use core::time::Duration;
 
 use super::{CLUSTER, claim};
 use crate::Append;
-use crate::entry::{Entry, Kind, NodeId, Records, Times};
-use crate::fold::{Fold, Position};
+use crate::entry::{EntryKind, LogEntry, NodeId, Records, Times};
+use crate::fold::{LogFold, Position};
 use crate::leader::{Leader, Next, Stop};
-use crate::standby::{EndLost, Patience, Role, Standby};
+use crate::standby::{EndLost, NodeRole, Standby, StandbyTimeouts};
 
 const NOW: Duration = Duration::from_secs(100);
-const PATIENCE: Patience = Patience::of_rank(0);
+const PATIENCE: StandbyTimeouts = StandbyTimeouts::of_rank(0);
 
 fn standby(node: u32) -> Standby {
-    let fold = Fold::new(CLUSTER, Position::START);
+    let fold = LogFold::new(CLUSTER, Position::START);
     let mut standby = Standby::new(fold, NodeId(node), claim(), PATIENCE, NOW);
     standby.permit_claims();
     standby
@@ -24,7 +24,7 @@ fn standby(node: u32) -> Standby {
 fn leader() -> (Leader, Arc<[u8]>) {
     let mut standby = standby(1);
     let bytes = standby.claim(1).bytes;
-    let (Role::Leader(leader), _) = standby.read(0, &bytes, None, NOW) else {
+    let (NodeRole::Leader(leader), _) = standby.read(0, &bytes, None, NOW) else {
         panic!("the claim was refused")
     };
     (leader, bytes)
@@ -70,7 +70,7 @@ fn unknown_outcome_is_retried_with_the_same_bytes() {
 #[test]
 fn superseded_leader_learns_it_from_the_log() {
     let (mut leader, bytes) = leader();
-    let Role::Standby(mut other) = standby(2).read(0, &bytes, None, NOW).0 else { panic!("led at once") };
+    let NodeRole::Standby(mut other) = standby(2).read(0, &bytes, None, NOW).0 else { panic!("led at once") };
     let claim = other.claim(30);
     let append = leader.append(records(10));
     assert_eq!(leader.acknowledged(append.tag, 2, NOW), Next::Read { from: 1, to: 2 });
@@ -78,7 +78,7 @@ fn superseded_leader_learns_it_from_the_log() {
     let standby = Standby::after(leader, super::claim(), PATIENCE, NOW);
     assert_eq!(standby.fold().position().leader.map(|(node, _)| node), Some(NodeId(2)));
     let (role, _) = standby.read(2, &append.bytes, None, NOW);
-    let Role::Standby(standby) = role else { panic!("it leads by an entry that is void") };
+    let NodeRole::Standby(standby) = role else { panic!("it leads by an entry that is void") };
     assert_eq!(standby.fold().position().seq, 0, "its own entry is void");
 }
 
@@ -103,8 +103,8 @@ fn idle_leader_sends_heartbeats() {
     assert!(leader.is_beat_due(due));
     let beat = leader.beat(-50);
     assert!(!leader.is_beat_due(due), "one is on its way");
-    let entry = Entry::decode(&beat.bytes).expect("an entry");
-    assert_eq!((entry.kind, entry.times, entry.count), (Kind::Beat, Times::at(-50), 0));
+    let entry = LogEntry::decode(&beat.bytes).expect("an entry");
+    assert_eq!((entry.kind, entry.times, entry.count), (EntryKind::Beat, Times::at(-50), 0));
     assert_eq!(leader.acknowledged(beat.tag, 1, due), Next::Accepted);
     assert!(!leader.is_beat_due(due + Duration::from_millis(299)));
 }
@@ -114,10 +114,10 @@ fn successor_of_a_handover_claims_without_waiting() {
     let (mut leader, bytes) = leader();
     let hand_over = leader.hand_over(NodeId(2), 10);
     let [mut named, mut other] = [2, 3].map(|node| {
-        let Role::Standby(standby) = standby(node).read(0, &bytes, None, NOW).0 else {
+        let NodeRole::Standby(standby) = standby(node).read(0, &bytes, None, NOW).0 else {
             panic!("led at once")
         };
-        let Role::Standby(standby) = standby.read(1, &hand_over.bytes, None, NOW).0 else {
+        let NodeRole::Standby(standby) = standby.read(1, &hand_over.bytes, None, NOW).0 else {
             panic!("led at once")
         };
         standby
@@ -125,7 +125,7 @@ fn successor_of_a_handover_claims_without_waiting() {
     assert_eq!(leader.acknowledged(hand_over.tag, 1, NOW), Next::HandedOver);
     assert!(named.asks_for_end(NOW) && !other.asks_for_end(NOW));
     let claim = named.end(Some(2), NOW, 20).unwrap().expect("a claim");
-    let (Role::Leader(leader), _) = named.read(2, &claim.bytes, None, NOW) else {
+    let (NodeRole::Leader(leader), _) = named.read(2, &claim.bytes, None, NOW) else {
         panic!("the claim was refused")
     };
     assert_eq!(leader.fold().position().epoch, 2);
@@ -136,12 +136,12 @@ fn handed_over(successor: NodeId, ranks: [u32; 2]) -> (Standby, [Standby; 2]) {
     let (mut leader, bytes) = leader();
     let hand_over = leader.hand_over(successor, 10);
     let standbys = [2, 3].map(|node| {
-        let fold = Fold::new(CLUSTER, Position::START);
-        let patience = Patience::of_rank(ranks[node as usize - 2]);
+        let fold = LogFold::new(CLUSTER, Position::START);
+        let patience = StandbyTimeouts::of_rank(ranks[node as usize - 2]);
         let mut standby = Standby::new(fold, NodeId(node), claim(), patience, NOW);
         standby.permit_claims();
-        let Role::Standby(standby) = standby.read(0, &bytes, None, NOW).0 else { panic!("led at once") };
-        let Role::Standby(standby) = standby.read(1, &hand_over.bytes, None, NOW).0 else {
+        let NodeRole::Standby(standby) = standby.read(0, &bytes, None, NOW).0 else { panic!("led at once") };
+        let NodeRole::Standby(standby) = standby.read(1, &hand_over.bytes, None, NOW).0 else {
             panic!("led at once")
         };
         standby
@@ -173,15 +173,17 @@ fn called_node_claims_once_and_then_only_after_silence() {
     assert!(!named.asks_for_end(NOW + PATIENCE.silence - Duration::from_nanos(1)), "its claim is on its way");
     assert!(named.asks_for_end(NOW + PATIENCE.silence), "it was lost");
     // The named node has stopped, so the other nodes wait as long as usual.
-    let silence = Patience::of_rank(1).silence;
+    let silence = StandbyTimeouts::of_rank(1).silence;
     assert!(!other.asks_for_end(NOW + silence - Duration::from_nanos(1)));
     assert!(other.asks_for_end(NOW + silence));
     let later = other.end(Some(2), NOW + silence, 30).unwrap().expect("a claim");
-    let (Role::Leader(_), _) = other.read(2, &later.bytes, None, NOW) else {
+    let (NodeRole::Leader(_), _) = other.read(2, &later.bytes, None, NOW) else {
         panic!("the claim was refused")
     };
-    let Role::Standby(named) = named.read(2, &later.bytes, None, NOW).0 else { panic!("two lead") };
-    let Role::Standby(named) = named.read(3, &claim.bytes, None, NOW).0 else { panic!("its claim is void") };
+    let NodeRole::Standby(named) = named.read(2, &later.bytes, None, NOW).0 else { panic!("two lead") };
+    let NodeRole::Standby(named) = named.read(3, &claim.bytes, None, NOW).0 else {
+        panic!("its claim is void")
+    };
     assert_eq!(named.fold().position().leader.map(|(node, _)| node), Some(NodeId(3)));
 }
 
@@ -208,15 +210,17 @@ fn node_without_permission_or_with_a_slow_clock_does_not_claim() {
     let (mut leader, bytes) = leader();
     let append = leader.append(records(10));
     let late = NOW + PATIENCE.silence;
-    let mut fresh = Standby::new(Fold::new(CLUSTER, Position::START), NodeId(1), claim(), PATIENCE, NOW);
+    let mut fresh = Standby::new(LogFold::new(CLUSTER, Position::START), NodeId(1), claim(), PATIENCE, NOW);
     assert!(!fresh.asks_for_end(late), "the log may have lost its end while it was away");
     fresh.permit_claims();
     assert!(fresh.asks_for_end(late));
     // The last record's time is 11 ns.
     let behind_ns = 11 - i64::try_from(PATIENCE.behind_max.as_nanos()).expect("seconds");
     for (clock_ns, may) in [(behind_ns, true), (behind_ns - 1, false)] {
-        let Role::Standby(node) = standby(2).read(0, &bytes, None, NOW).0 else { panic!("led at once") };
-        let Role::Standby(mut node) = node.read(1, &append.bytes, None, NOW).0 else { panic!("led at once") };
+        let NodeRole::Standby(node) = standby(2).read(0, &bytes, None, NOW).0 else { panic!("led at once") };
+        let NodeRole::Standby(mut node) = node.read(1, &append.bytes, None, NOW).0 else {
+            panic!("led at once")
+        };
         assert!(node.asks_for_end(late));
         assert_eq!(node.end(Some(2), late, clock_ns).unwrap().is_some(), may, "{clock_ns}");
     }
@@ -228,8 +232,8 @@ fn node_without_permission_or_with_a_slow_clock_does_not_claim() {
 fn node_with_a_slow_clock_claims_if_no_other_node_does() {
     let (mut leader, bytes) = leader();
     let append = leader.append(records(10));
-    let Role::Standby(node) = standby(2).read(0, &bytes, None, NOW).0 else { panic!("led at once") };
-    let Role::Standby(mut node) = node.read(1, &append.bytes, None, NOW).0 else { panic!("led at once") };
+    let NodeRole::Standby(node) = standby(2).read(0, &bytes, None, NOW).0 else { panic!("led at once") };
+    let NodeRole::Standby(mut node) = node.read(1, &append.bytes, None, NOW).0 else { panic!("led at once") };
     let behind_ns = i64::MIN / 2;
     let mut now = NOW;
     let mut wait = |node: &mut Standby, end, until: Duration| {
@@ -253,10 +257,12 @@ fn node_with_a_slow_clock_claims_if_no_other_node_does() {
 fn only_accepted_entries_end_the_silence() {
     let (mut leader, bytes) = leader();
     let read_at = NOW + Duration::from_secs(1);
-    let Role::Standby(node) = standby(2).read(0, &bytes, None, read_at).0 else { panic!("led at once") };
+    let NodeRole::Standby(node) = standby(2).read(0, &bytes, None, read_at).0 else { panic!("led at once") };
     let beat = leader.beat(10);
-    let Role::Standby(node) = node.read(1, &beat.bytes, None, read_at * 2).0 else { panic!("led at once") };
-    let Role::Standby(mut node) = node.read(2, &beat.bytes, None, read_at * 3).0 else {
+    let NodeRole::Standby(node) = node.read(1, &beat.bytes, None, read_at * 2).0 else {
+        panic!("led at once")
+    };
+    let NodeRole::Standby(mut node) = node.read(2, &beat.bytes, None, read_at * 3).0 else {
         panic!("led at once")
     };
     let late = read_at * 2 + PATIENCE.silence;
@@ -269,11 +275,11 @@ fn node_leads_only_by_a_claim_of_its_current_run() {
     let mut node = standby(1);
     let [older, newer] = [1, 2].map(|ns| node.claim(ns));
     assert_ne!(older.tag, newer.tag);
-    let Role::Standby(again) = standby(1).read(0, &older.bytes, None, NOW).0 else {
+    let NodeRole::Standby(again) = standby(1).read(0, &older.bytes, None, NOW).0 else {
         panic!("it leads by a claim of its former life")
     };
     assert_eq!(again.fold().position().epoch, 1);
-    let (Role::Leader(mut leader), _) = node.read(0, &older.bytes, None, NOW) else {
+    let (NodeRole::Leader(mut leader), _) = node.read(0, &older.bytes, None, NOW) else {
         panic!("its own claim was accepted, and it does not lead")
     };
     // Tags continue, so that an answer to an earlier attempt is not assigned to a later one.
@@ -289,7 +295,7 @@ fn new_claim_ends_the_permission_of_a_handover() {
     let (mut leader, bytes) = leader();
     let hand_over = leader.hand_over(NodeId(2), 10);
     let read = |node, offset, bytes: &[u8]| {
-        let Role::Standby(node) = Standby::read(node, offset, bytes, None, NOW).0 else {
+        let NodeRole::Standby(node) = Standby::read(node, offset, bytes, None, NOW).0 else {
             panic!("led at once")
         };
         node
@@ -305,7 +311,7 @@ fn new_claim_ends_the_permission_of_a_handover() {
 
 #[test]
 fn nodes_wait_in_the_order_of_their_ranks() {
-    let silence = [0, 1, 2].map(|rank| Patience::of_rank(rank).silence.as_millis());
+    let silence = [0, 1, 2].map(|rank| StandbyTimeouts::of_rank(rank).silence.as_millis());
     assert_eq!(silence, [2_000, 2_300, 2_600]);
 }
 
@@ -318,7 +324,7 @@ fn by_log(ahead: Duration) -> Option<i64> {
 }
 
 /// Claims leadership after silence. Returns the claim, and the node's role when the log has it.
-fn claims(mut node: Standby, offset: u64, now: Duration, ahead: Duration) -> (Append, Role) {
+fn claims(mut node: Standby, offset: u64, now: Duration, ahead: Duration) -> (Append, NodeRole) {
     assert!(node.asks_for_end(now));
     let claim = node.end(Some(offset), now, 1_000).unwrap().expect("a claim");
     let role = node.read(offset, &claim.bytes, by_log(ahead), now).0;
@@ -326,8 +332,8 @@ fn claims(mut node: Standby, offset: u64, now: Duration, ahead: Duration) -> (Ap
 }
 
 /// A node that leaves the leadership to others, and its entry for this.
-fn left(role: Role, ahead: Duration) -> (Standby, Append) {
-    let Role::Standby(mut node) = role else { panic!("it leads") };
+fn left(role: NodeRole, ahead: Duration) -> (Standby, Append) {
+    let NodeRole::Standby(mut node) = role else { panic!("it leads") };
     let found = node.take_ahead().expect("it is ahead");
     assert_eq!((found.by, node.take_ahead()), (ahead, None));
     (node, found.hand_over)
@@ -340,10 +346,10 @@ fn node_with_a_fast_clock_leaves_the_leadership_to_others() {
     let (mut node, hand_over) = left(role, ahead);
     // The handover calls any other node at once, but not the node whose clock is ahead.
     let other = standby(2).read(0, &claim.bytes, None, SILENT).0;
-    let Role::Standby(other) = other else { panic!("led at once") };
-    let Role::Standby(mut other) = other.read(1, &hand_over.bytes, None, SILENT).0 else { panic!() };
+    let NodeRole::Standby(other) = other else { panic!("led at once") };
+    let NodeRole::Standby(mut other) = other.read(1, &hand_over.bytes, None, SILENT).0 else { panic!() };
     assert!(other.asks_for_end(SILENT));
-    let Role::Standby(read) = node.read(1, &hand_over.bytes, None, SILENT).0 else { panic!() };
+    let NodeRole::Standby(read) = node.read(1, &hand_over.bytes, None, SILENT).0 else { panic!() };
     node = read;
     let later = SILENT + PATIENCE.silence;
     assert!(node.asks_for_end(later));
@@ -351,12 +357,12 @@ fn node_with_a_fast_clock_leaves_the_leadership_to_others() {
 
     // The other node becomes leader: from then on everything begins again.
     let next = other.end(Some(2), SILENT, 1_000).unwrap().unwrap();
-    let Role::Leader(mut leader) = other.read(2, &next.bytes, by_log(Duration::ZERO), later).0 else {
+    let NodeRole::Leader(mut leader) = other.read(2, &next.bytes, by_log(Duration::ZERO), later).0 else {
         panic!()
     };
-    let Role::Standby(read) = node.read(2, &next.bytes, None, later).0 else { panic!() };
+    let NodeRole::Standby(read) = node.read(2, &next.bytes, None, later).0 else { panic!() };
     let beat = leader.beat(5);
-    let Role::Standby(read) = read.read(3, &beat.bytes, None, later).0 else { panic!() };
+    let NodeRole::Standby(read) = read.read(3, &beat.bytes, None, later).0 else { panic!() };
     let (_, role) = claims(read, 4, later + PATIENCE.silence, ahead);
     left(role, ahead);
 }
@@ -366,29 +372,29 @@ fn node_with_a_fast_clock_leads_if_no_other_node_does() {
     let ahead = Duration::from_millis(2_001);
     let (_, role) = claims(standby(1), 0, SILENT, ahead);
     let (node, hand_over) = left(role, ahead);
-    let Role::Standby(node) = node.read(1, &hand_over.bytes, None, SILENT).0 else { panic!() };
+    let NodeRole::Standby(node) = node.read(1, &hand_over.bytes, None, SILENT).0 else { panic!() };
     let (_, role) = claims(node, 2, SILENT + PATIENCE.behind_silence, ahead);
-    assert!(matches!(role, Role::Leader(_)), "{role:?}");
+    assert!(matches!(role, NodeRole::Leader(_)), "{role:?}");
 }
 
 #[test]
 fn small_lead_of_the_clock_is_accepted() {
     for (ahead, leads) in [(0, true), (2_000, true), (2_001, false)] {
         let (_, role) = claims(standby(1), 0, SILENT, Duration::from_millis(ahead));
-        assert_eq!(matches!(role, Role::Leader(_)), leads, "{ahead} ms");
+        assert_eq!(matches!(role, NodeRole::Leader(_)), leads, "{ahead} ms");
     }
     // The log does not report its time.
     let mut node = standby(1);
     assert!(node.asks_for_end(SILENT));
     let claim = node.end(Some(0), SILENT, i64::MAX).unwrap().unwrap();
-    assert!(matches!(node.read(0, &claim.bytes, None, SILENT).0, Role::Leader(_)));
+    assert!(matches!(node.read(0, &claim.bytes, None, SILENT).0, NodeRole::Leader(_)));
 }
 
 /// A claim there would continue entries that the log does not have.
 #[test]
 fn log_that_ends_before_the_read_position_is_an_error() {
     let (_, bytes) = leader();
-    let Role::Standby(mut node) = standby(2).read(0, &bytes, None, NOW).0 else { panic!("led at once") };
+    let NodeRole::Standby(mut node) = standby(2).read(0, &bytes, None, NOW).0 else { panic!("led at once") };
     let late = NOW + PATIENCE.silence;
     assert!(node.asks_for_end(late));
     assert_eq!(node.end(Some(0), late, 0), Err(EndLost { end: 0, read: 1 }));
@@ -411,11 +417,15 @@ fn withdrawn_node_no_longer_claims_and_hands_over_a_late_leadership() {
     // Its earlier claim is accepted.
     let role = node.read(0, &claim.bytes, by_log(Duration::ZERO), late).0;
     let (node, hand_over) = left(role, Duration::ZERO);
-    let Role::Standby(mut node) = node.read(1, &hand_over.bytes, None, late).0 else { panic!("it leads") };
+    let NodeRole::Standby(mut node) = node.read(1, &hand_over.bytes, None, late).0 else {
+        panic!("it leads")
+    };
     assert!(!node.asks_for_end(late + 20 * PATIENCE.silence), "it stays withdrawn");
     // The handover calls another node at once.
-    let Role::Standby(other) = standby(2).read(0, &claim.bytes, None, late).0 else { panic!("led at once") };
-    let Role::Standby(mut other) = other.read(1, &hand_over.bytes, None, late).0 else {
+    let NodeRole::Standby(other) = standby(2).read(0, &claim.bytes, None, late).0 else {
+        panic!("led at once")
+    };
+    let NodeRole::Standby(mut other) = other.read(1, &hand_over.bytes, None, late).0 else {
         panic!("led at once")
     };
     assert!(other.asks_for_end(late));

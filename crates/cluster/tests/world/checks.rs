@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use upesi_cluster::{Chain, Entry, Fold, Kind, Position, Verdict};
+use upesi_cluster::{Chain, EntryKind, EntryVerdict, LogEntry, LogFold, Position};
 
 use crate::node::{Book, CLUSTER, Told};
 use crate::world::{Flaw, World, is_claim};
@@ -58,18 +58,18 @@ pub fn world(
 }
 
 fn fold(world: &World, counts: &mut BTreeMap<&'static str, u64>) -> Result<Accepted, String> {
-    let mut fold = Fold::new(CLUSTER, Position::START);
+    let mut fold = LogFold::new(CLUSTER, Position::START);
     let mut accepted = Accepted { book: Book::default(), chains: BTreeSet::new() };
     // Of the journal and of the store.
     let (mut epoch, mut last) = (0, [(0, i64::MIN); 2]);
     let mut lax = (0, None);
     for (offset, bytes) in world.broker.committed().iter().enumerate() {
-        let entry = Entry::decode(bytes).map_err(|error| error.to_string())?;
+        let entry = LogEntry::decode(bytes).map_err(|error| error.to_string())?;
         let verdict = fold.read(offset as u64, bytes);
         let is_accepted = if world.flaw == Flaw::FoldsByEpochAlone {
             by_epoch_alone(&mut lax, &entry)
         } else {
-            matches!(verdict, Verdict::Accepted(_))
+            matches!(verdict, EntryVerdict::Accepted(_))
         };
         let name = match (is_claim(&entry), is_accepted) {
             (true, true) => "claims accepted",
@@ -82,7 +82,7 @@ fn fold(world: &World, counts: &mut BTreeMap<&'static str, u64>) -> Result<Accep
             continue;
         }
         if world.flaw == Flaw::None {
-            let (seq, time_ns) = last[usize::from(entry.kind == Kind::Store)];
+            let (seq, time_ns) = last[usize::from(entry.kind == EntryKind::Store)];
             let is_later = entry.count == 0 || entry.times.first_ns > time_ns;
             let continues = entry.epoch >= epoch && entry.first_seq == seq + 1 && is_later;
             if !continues {
@@ -91,10 +91,10 @@ fn fold(world: &World, counts: &mut BTreeMap<&'static str, u64>) -> Result<Accep
         }
         epoch = entry.epoch;
         if entry.count > 0 {
-            let (seq, time_ns) = &mut last[usize::from(entry.kind == Kind::Store)];
+            let (seq, time_ns) = &mut last[usize::from(entry.kind == EntryKind::Store)];
             (*seq, *time_ns) = (*seq + u64::from(entry.count), entry.times.last_ns);
             *counts
-                .entry(if entry.kind == Kind::Store { "of the store" } else { "of the journal" })
+                .entry(if entry.kind == EntryKind::Store { "of the store" } else { "of the journal" })
                 .or_default() += 1;
         }
         accepted.book.accept(bytes, &entry);
@@ -104,7 +104,7 @@ fn fold(world: &World, counts: &mut BTreeMap<&'static str, u64>) -> Result<Accep
 }
 
 /// The rule without the chain, to count the entries that it would accept.
-fn by_epoch_alone(state: &mut (u64, Option<upesi_cluster::NodeId>), entry: &Entry<'_>) -> bool {
+fn by_epoch_alone(state: &mut (u64, Option<upesi_cluster::NodeId>), entry: &LogEntry<'_>) -> bool {
     let (epoch, leader) = *state;
     if is_claim(entry) {
         let is_next = entry.epoch == epoch + 1;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use upesi_cluster::{
-    Chain, Claim, ClusterId, Entry, Fold, Incarnation, Leader, NodeId, Patience, Position, Records, Role,
-    Standby, Times, Verdict,
+    Chain, Claim, ClusterId, EntryVerdict, Incarnation, Leader, LogEntry, LogFold, NodeId, NodeRole,
+    Position, Records, Standby, StandbyTimeouts, Times,
 };
 
 pub const CLUSTER: ClusterId = ClusterId(0x5570_6573_6921);
@@ -39,7 +39,7 @@ pub struct Book {
 }
 
 impl Book {
-    pub fn accept(&mut self, bytes: &[u8], entry: &Entry<'_>) {
+    pub fn accept(&mut self, bytes: &[u8], entry: &LogEntry<'_>) {
         self.copy.push(bytes.into());
         if entry.kind.has_records() {
             for command in commands(entry.body) {
@@ -58,7 +58,7 @@ pub fn commands(body: &[u8]) -> impl Iterator<Item = u64> {
 #[derive(Debug)]
 pub struct Node {
     pub id: NodeId,
-    pub role: Option<Role>,
+    pub role: Option<NodeRole>,
     pub book: Book,
     /// Requests that the node has not read yet.
     pub queue: Vec<Question>,
@@ -106,46 +106,46 @@ impl Node {
         self.waiting.clear();
         self.in_flight = None;
         self.book = Book::default();
-        let fold = Fold::new(CLUSTER, Position::START);
-        let mut standby = Standby::new(fold, self.id, self.claim(), Patience::of_rank(self.id.0), now);
+        let fold = LogFold::new(CLUSTER, Position::START);
+        let mut standby = Standby::new(fold, self.id, self.claim(), StandbyTimeouts::of_rank(self.id.0), now);
         standby.permit_claims();
-        self.role = Some(Role::Standby(standby));
+        self.role = Some(NodeRole::Standby(standby));
     }
 
     /// A description for the message of a failure.
     pub fn describe(&self) -> String {
         let role = match &self.role {
-            Some(Role::Standby(_)) => "standby",
-            Some(Role::Leader(leader)) if leader.is_busy() => "leader, an entry in flight",
-            Some(Role::Leader(_)) => "leader",
-            Some(Role::Newer(_)) | None => "stopped",
+            Some(NodeRole::Standby(_)) => "standby",
+            Some(NodeRole::Leader(leader)) if leader.is_busy() => "leader, an entry in flight",
+            Some(NodeRole::Leader(_)) => "leader",
+            Some(NodeRole::Newer(_)) | None => "stopped",
         };
-        format!("{:?} {role} at {:?}, {:?}", self.id, self.fold().map(Fold::position), self.stopped)
+        format!("{:?} {role} at {:?}, {:?}", self.id, self.fold().map(LogFold::position), self.stopped)
     }
 
     pub fn is_leader(&self) -> bool {
-        matches!(self.role, Some(Role::Leader(_)))
+        matches!(self.role, Some(NodeRole::Leader(_)))
     }
 
-    pub fn fold(&self) -> Option<&Fold> {
+    pub fn fold(&self) -> Option<&LogFold> {
         match self.role.as_ref()? {
-            Role::Standby(standby) | Role::Newer(standby) => Some(standby.fold()),
-            Role::Leader(leader) => Some(leader.fold()),
+            NodeRole::Standby(standby) | NodeRole::Newer(standby) => Some(standby.fold()),
+            NodeRole::Leader(leader) => Some(leader.fold()),
         }
     }
 
     /// Reads one entry as a follower. Returns whether it is accepted.
     pub fn follow(&mut self, offset: u64, bytes: &[u8], now: Duration) -> bool {
-        let Some(Role::Standby(standby)) = self.role.take() else { unreachable!("only standbys follow") };
+        let Some(NodeRole::Standby(standby)) = self.role.take() else { unreachable!("only standbys follow") };
         let (role, verdict) = standby.read(offset, bytes, None, now);
         self.role = Some(role);
         match verdict {
-            Verdict::Accepted(entry) => {
+            EntryVerdict::Accepted(entry) => {
                 self.book.accept(bytes, &entry);
                 true
             }
-            Verdict::Void(_) => false,
-            Verdict::Newer(error) => {
+            EntryVerdict::Void(_) => false,
+            EntryVerdict::Newer(error) => {
                 self.stopped = Some(error.to_string());
                 false
             }
@@ -157,16 +157,16 @@ impl Node {
         self.queue.clear();
         self.waiting.clear();
         self.in_flight = None;
-        if let Some(Role::Leader(leader)) = self.role.take() {
-            let standby = Standby::after(leader, self.claim(), Patience::of_rank(self.id.0), now);
-            self.role = Some(Role::Standby(standby));
+        if let Some(NodeRole::Leader(leader)) = self.role.take() {
+            let standby = Standby::after(leader, self.claim(), StandbyTimeouts::of_rank(self.id.0), now);
+            self.role = Some(NodeRole::Standby(standby));
         }
     }
 
     /// Decides the queued requests on top of the accepted ones. Returns the entry to append.
     pub fn decide(&mut self, now: Duration) -> Option<upesi_cluster::Append> {
         let clock_ns = self.clock_ns(now);
-        let Some(Role::Leader(leader)) = self.role.as_mut() else { return None };
+        let Some(NodeRole::Leader(leader)) = self.role.as_mut() else { return None };
         if leader.is_busy() {
             return None;
         }
@@ -199,13 +199,13 @@ impl Node {
         } else {
             return None;
         };
-        self.in_flight = Entry::decode(&append.bytes).ok().map(|entry| entry.chain);
+        self.in_flight = LogEntry::decode(&append.bytes).ok().map(|entry| entry.chain);
         Some(append)
     }
 
     /// The entry in flight was accepted: adds it to the book. Returns the answers to release.
     pub fn accepted(&mut self, bytes: &[u8]) -> Vec<Told> {
-        if let Ok(entry) = Entry::decode(bytes) {
+        if let Ok(entry) = LogEntry::decode(bytes) {
             self.book.accept(bytes, &entry);
         }
         self.in_flight = None;
@@ -214,14 +214,14 @@ impl Node {
 
     pub fn leader(&mut self) -> Option<&mut Leader> {
         match self.role.as_mut() {
-            Some(Role::Leader(leader)) => Some(leader),
+            Some(NodeRole::Leader(leader)) => Some(leader),
             _ => None,
         }
     }
 
     pub fn standby(&mut self) -> Option<&mut Standby> {
         match self.role.as_mut() {
-            Some(Role::Standby(standby)) => Some(standby),
+            Some(NodeRole::Standby(standby)) => Some(standby),
             _ => None,
         }
     }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use upesi_cluster::{Append, Chain, Entry, Kind, Next, NodeId, Role};
+use upesi_cluster::{Append, Chain, EntryKind, LogEntry, Next, NodeId, NodeRole};
 
 use crate::broker::{Answer, Broker};
 use crate::checks::world;
@@ -285,7 +285,7 @@ impl World {
                 }
                 self.count("read back");
                 self.read_as_leader(n, offset, &bytes);
-            } else if matches!(self.nodes[n].role, Some(Role::Standby(_))) {
+            } else if matches!(self.nodes[n].role, Some(NodeRole::Standby(_))) {
                 self.nodes[n].follow(offset, &bytes, self.now);
                 if self.nodes[n].is_leader() {
                     self.count("leaders");
@@ -298,10 +298,10 @@ impl World {
         let now = self.now;
         let Some(leader) = self.nodes[n].leader() else { return };
         let next = leader.read(offset, bytes, now);
-        let counts = Entry::decode(bytes).is_ok_and(|entry| entry.chain == leader.fold().position().chain);
+        let counts = LogEntry::decode(bytes).is_ok_and(|entry| entry.chain == leader.fold().position().chain);
         if counts && next == Next::Superseded {
             // The other node's claim is part of the book, too.
-            if let Ok(entry) = Entry::decode(bytes) {
+            if let Ok(entry) = LogEntry::decode(bytes) {
                 self.nodes[n].book.accept(bytes, &entry);
             }
         }
@@ -382,6 +382,6 @@ impl World {
 }
 
 /// Whether an entry is a claim.
-pub fn is_claim(entry: &Entry<'_>) -> bool {
-    entry.kind == Kind::Claim
+pub fn is_claim(entry: &LogEntry<'_>) -> bool {
+    entry.kind == EntryKind::Claim
 }

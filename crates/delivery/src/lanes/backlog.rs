@@ -9,7 +9,7 @@ use crate::lanes::callback::{OwedCallback, Position};
 
 /// Free capacity of a lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Room {
+pub struct LaneCapacity {
     /// Maximum number of callbacks.
     pub items: usize,
     /// Maximum number of bytes; the last callback may exceed it.
@@ -38,13 +38,18 @@ pub type BacklogFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, BacklogErr
 
 /// The outbox as lanes use it.
 ///
-/// No callback is lost or sent twice between [`Self::pending`] and [`Outlet::offer`](crate::lanes::Outlet::offer) if
+/// No callback is lost or sent twice between [`Self::pending`] and [`LaneDispatcher::offer`](crate::lanes::LaneDispatcher::offer) if
 /// two conditions hold. Every later `pending` returns each offered callback until it has been reported as delivered or
 /// parked; and `pending` returns only durable callbacks.
 pub trait Backlog: Send + Sync + 'static {
     /// The undelivered callbacks of a target that are durable, not parked, and come after `after`, oldest first, within
     /// `room` but at least one if there is any.
-    fn pending(&self, target: ParticipantId, after: Option<Position>, room: Room) -> BacklogFuture<'_, Page>;
+    fn pending(
+        &self,
+        target: ParticipantId,
+        after: Option<Position>,
+        room: LaneCapacity,
+    ) -> BacklogFuture<'_, Page>;
 
     /// The keys of such callbacks, at most `limit`. Their content is not read.
     fn keys(

@@ -79,8 +79,13 @@ impl Courier {
     }
 
     /// The entry for callbacks from the journal's thread.
-    pub fn outlet(&self) -> Outlet {
-        Outlet { registry: self.registry.clone(), lanes: Vec::new(), touched: Vec::new(), posts: Vec::new() }
+    pub fn outlet(&self) -> LaneDispatcher {
+        LaneDispatcher {
+            registry: self.registry.clone(),
+            lanes: Vec::new(),
+            touched: Vec::new(),
+            posts: Vec::new(),
+        }
     }
 
     /// Sends any number of parked callbacks again, once the outbox lists them as undelivered and no longer parked.
@@ -196,7 +201,7 @@ impl LaneRegistry {
 
 /// Passes callbacks to their lanes, batch by batch: it collects them per lane and wakes each lane once per batch. One
 /// thread owns the outlet. The callbacks of one target must arrive in ascending order of key.
-pub struct Outlet {
+pub struct LaneDispatcher {
     registry: Arc<LaneRegistry>,
     /// By number of participant.
     lanes: Vec<Option<Box<Collected>>>,
@@ -215,7 +220,7 @@ struct Collected {
     callbacks: Vec<OwedCallback>,
 }
 
-impl Outlet {
+impl LaneDispatcher {
     /// Whether this node delivers to a participant. If not, its callbacks need not be offered.
     pub fn is_ours(&mut self, target: ParticipantId) -> bool {
         self.collected(target).lane.term().is_some()

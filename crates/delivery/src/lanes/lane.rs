@@ -33,7 +33,7 @@ use tokio::time::{Instant, timeout_at};
 use upesi_http::WorkerHandle;
 use upesi_ledger::{CallbackKey, ParticipantId};
 
-use self::core::Core;
+use self::core::LaneCore;
 use self::entry::LaneActions;
 use crate::lanes::backlog::Backlog;
 use crate::lanes::callback::OwedCallback;
@@ -63,14 +63,14 @@ pub(crate) struct Lane {
 pub(crate) struct Term(u64);
 
 struct State {
-    core: Core,
+    core: LaneCore,
     slots: Vec<Arc<Notify>>,
     /// Indices of the sleeping slots; the last one fell asleep last.
     asleep: Vec<usize>,
 }
 
 /// A slot to wake or to start.
-enum Wake {
+enum SlotWake {
     Nothing,
     Slot(Arc<Notify>),
     New(usize, Arc<Notify>),
@@ -90,7 +90,7 @@ impl Lane {
         let seed = config.seed ^ u64::from(target.number()).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let metrics = Arc::new(LaneMetrics::default());
         add(&metrics.catch_ups, u64::from(!elsewhere));
-        let mut core = Core::new(config.clone(), seed);
+        let mut core = LaneCore::new(config.clone(), seed);
         core.elsewhere = elsewhere;
         let term = AtomicU64::new(core.term());
         let state = State { core, slots: Vec::new(), asleep: Vec::new() };
@@ -157,23 +157,23 @@ impl Lane {
 
     /// From now on, another node delivers.
     pub(crate) fn leave(self: &Arc<Self>) {
-        self.change(Core::leave);
+        self.change(LaneCore::leave);
     }
 
     /// From now on, this node delivers.
     pub(crate) fn begin(self: &Arc<Self>) {
         add(&self.metrics.catch_ups, 1);
-        self.change(Core::begin);
+        self.change(LaneCore::begin);
     }
 
     /// Makes a change after which no slot has something to send immediately.
-    fn change(self: &Arc<Self>, change: impl FnOnce(&mut Core)) {
+    fn change(self: &Arc<Self>, change: impl FnOnce(&mut LaneCore)) {
         let mut state = self.state();
         change(&mut state.core);
         self.term.store(state.core.term(), Ordering::Release);
         let actions = state.core.actions();
         drop(state);
-        self.perform(actions, Wake::Nothing);
+        self.perform(actions, SlotWake::Nothing);
     }
 
     /// Begins nothing more; queued callbacks remain in the outbox.
@@ -197,7 +197,7 @@ impl Lane {
         state.core.report_all();
         let (in_flight, actions) = (state.core.in_flight(), state.core.actions());
         drop(state);
-        self.perform(actions, Wake::Nothing);
+        self.perform(actions, SlotWake::Nothing);
         in_flight
     }
 
@@ -243,14 +243,14 @@ impl Lane {
     }
 
     /// Carries out the actions of decisions, without the lock.
-    fn perform(self: &Arc<Self>, actions: LaneActions, wake: Wake) {
+    fn perform(self: &Arc<Self>, actions: LaneActions, wake: SlotWake) {
         if actions.wake_keeper {
             self.keeper.notify_one();
         }
         match wake {
-            Wake::Nothing => {}
-            Wake::Slot(slot) => slot.notify_one(),
-            Wake::New(index, slot) => {
+            SlotWake::Nothing => {}
+            SlotWake::Slot(slot) => slot.notify_one(),
+            SlotWake::New(index, slot) => {
                 self.worker.spawn(slot::run(self.clone(), index, slot));
             }
         }
@@ -281,18 +281,18 @@ impl Lane {
 
 impl State {
     /// The slot to wake if there is work: one, which wakes the next if there is more.
-    fn wake(&mut self, now: Instant, config: &CourierConfig) -> Wake {
+    fn wake(&mut self, now: Instant, config: &CourierConfig) -> SlotWake {
         if !self.core.has_work(now) {
-            return Wake::Nothing;
+            return SlotWake::Nothing;
         }
         if let Some(index) = self.asleep.pop() {
-            return Wake::Slot(self.slots[index].clone());
+            return SlotWake::Slot(self.slots[index].clone());
         }
         if self.slots.len() >= config.concurrency_max {
-            return Wake::Nothing;
+            return SlotWake::Nothing;
         }
         let slot = Arc::new(Notify::new());
         self.slots.push(slot.clone());
-        Wake::New(self.slots.len() - 1, slot)
+        SlotWake::New(self.slots.len() - 1, slot)
     }
 }

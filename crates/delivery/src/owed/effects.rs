@@ -2,17 +2,17 @@
 
 use std::sync::Arc;
 
-use upesi_engine::{Answered, DurableRecord, Effects, Participants, SharedParticipants};
+use upesi_engine::{AnswerListener, DurableRecord, Effects, Participants, SharedParticipants};
 use upesi_ledger::CallbackKey;
 
-use crate::lanes::{Courier, Outlet, OwedCallback};
+use crate::lanes::{Courier, LaneDispatcher, OwedCallback};
 
 /// Passes callbacks to the lanes as soon as the engine releases them.
 pub struct CourierEffects {
     /// Sends callbacks again that operators redeliver.
     pub courier: Courier,
     /// Receives callbacks that have become durable.
-    pub outlet: Outlet,
+    pub outlet: LaneDispatcher,
     /// Updated by the engine's changes of participants.
     pub participants: SharedParticipants,
 }
@@ -36,7 +36,7 @@ impl Effects for CourierEffects {
         self.participants.set(participants);
     }
 
-    fn answers(&self) -> Option<Arc<dyn Answered>> {
+    fn answers(&self) -> Option<Arc<dyn AnswerListener>> {
         Some(Arc::new(Answers(self.courier.clone())))
     }
 }
@@ -44,7 +44,7 @@ impl Effects for CourierEffects {
 /// Releases callbacks whose targets have their answers.
 struct Answers(Courier);
 
-impl Answered for Answers {
+impl AnswerListener for Answers {
     fn answered(&self, records: &[Arc<DurableRecord>]) {
         self.0.answered(records.iter().flat_map(|record| to_asker(record)));
     }

@@ -4,17 +4,17 @@ use std::mem;
 use std::sync::Arc;
 
 use tokio::time::sleep;
-use upesi_engine::{ANSWER_TAKES, DurableRecord, Follow, FollowError, Followed, SharedParticipants};
+use upesi_engine::{ANSWER_TAKES, DecodedRecord, DurableRecord, Follow, FollowError, SharedParticipants};
 use upesi_http::WorkerHandle;
 use upesi_ledger::{Actor, CallbackKey, Event, ParticipantId};
 
 use super::effects::to_asker;
-use crate::lanes::{Courier, Outlet, OwedCallback};
+use crate::lanes::{Courier, LaneDispatcher, OwedCallback};
 
 /// Passes callbacks to the lanes of one node.
 pub struct FollowedCallbacks {
     courier: Courier,
-    outlet: Outlet,
+    outlet: LaneDispatcher,
     participants: SharedParticipants,
     /// Runs the delays of callbacks.
     worker: WorkerHandle,
@@ -44,7 +44,7 @@ impl FollowedCallbacks {
         Ok(())
     }
 
-    fn take(&mut self, followed: Followed<'_>) {
+    fn take(&mut self, followed: DecodedRecord<'_>) {
         for event in &followed.record.events {
             if let Event::CallbacksRedelivered(keys) = event {
                 let ours: Vec<_> =

@@ -6,7 +6,7 @@ use upesi_engine::{EngineHandle, PendingCallback, SubmitError};
 use upesi_ledger::{CallbackKey, Command, ParticipantId};
 
 use super::reports::Reports;
-use crate::lanes::{Backlog, BacklogError, BacklogFuture, OwedCallback, Page, Position, Room};
+use crate::lanes::{Backlog, BacklogError, BacklogFuture, LaneCapacity, OwedCallback, Page, Position};
 
 /// The engine's outbox for lanes.
 #[derive(Clone, Default)]
@@ -26,7 +26,7 @@ impl OutboxBacklog {
         &self,
         target: ParticipantId,
         after: Option<Position>,
-        room: Room,
+        room: LaneCapacity,
     ) -> Result<Page, BacklogError> {
         let failed = |error: SubmitError| BacklogError { reason: error.to_string() };
         let found =
@@ -60,7 +60,12 @@ impl OutboxBacklog {
 }
 
 impl Backlog for OutboxBacklog {
-    fn pending(&self, target: ParticipantId, after: Option<Position>, room: Room) -> BacklogFuture<'_, Page> {
+    fn pending(
+        &self,
+        target: ParticipantId,
+        after: Option<Position>,
+        room: LaneCapacity,
+    ) -> BacklogFuture<'_, Page> {
         Box::pin(self.page(target, after, room))
     }
 

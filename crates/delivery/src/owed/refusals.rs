@@ -10,7 +10,7 @@
 
 use crate::lanes::{Refusal, Repetition};
 use upesi_engine::DurableRecord;
-use upesi_fspiop::body::{parse_conversion, parse_error_body, parse_prepare};
+use upesi_fspiop::body::{parse_error_body, parse_fx_transfer, parse_prepare};
 use upesi_http::StatusCode;
 use upesi_ledger::{CallbackContent, CallbackKey, ResourceKind};
 use upesi_types::{ErrorCode, Timestamp};
@@ -42,8 +42,8 @@ pub(crate) fn moot(key: CallbackKey, record: &DurableRecord, now: Timestamp) -> 
         (CallbackContent::ForwardPrepare, ResourceKind::Transfer) => {
             ("transfer", parse_prepare(body).ok()?.expiration)
         }
-        (CallbackContent::ForwardPrepare, ResourceKind::Conversion) => {
-            ("FX transfer", parse_conversion(body).ok()?.expiration?)
+        (CallbackContent::ForwardPrepare, ResourceKind::FxTransfer) => {
+            ("FX transfer", parse_fx_transfer(body).ok()?.expiration?)
         }
         _ => return None,
     };
@@ -104,7 +104,7 @@ mod tests {
             r#""amount":{"amount":"7.25","currency":"USD"},"ilpPacket":"AAAA","#,
             r#""condition":"f5sqb7tBTWPd5Y8BDFdMm9BJR_MNI4isf8p8n4D5pHA","expiration":"2031-04-01T10:00:00.000Z"}"#
         );
-        let conversion = concat!(
+        let fx_transfer = concat!(
             r#"{"commitRequestId":"aaaaaaaa-5aba-49f1-994d-60d740240046","initiatingFsp":"green","#,
             r#""counterPartyFsp":"forex","sourceAmount":{"amount":"1","currency":"USD"},"#,
             r#""targetAmount":{"amount":"2","currency":"KES"},"#,
@@ -126,7 +126,7 @@ mod tests {
         let late = expiration.plus_ms(1);
         for (resource, body, what) in [
             (ResourceKind::Transfer, body, "transfer"),
-            (ResourceKind::Conversion, conversion, "FX transfer"),
+            (ResourceKind::FxTransfer, fx_transfer, "FX transfer"),
         ] {
             let prepare = of(resource, body, CallbackContent::ForwardPrepare);
             assert_eq!(moot(key, &prepare, expiration), None);

@@ -24,12 +24,12 @@ pub struct Report {
     pub node: u32,
     /// Whether the node delivers callbacks; false while it stops or is behind.
     pub delivers: bool,
-    ends: Vec<End>,
+    ends: Vec<CallbackOutcome>,
 }
 
 /// Outcome of a callback.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct End {
+struct CallbackOutcome {
     participant: u32,
     record: u64,
     index: u8,
@@ -37,7 +37,7 @@ struct End {
     parked: Option<(u32, Box<str>)>,
 }
 
-impl End {
+impl CallbackOutcome {
     fn of(key: CallbackKey, parked: Option<(u32, Box<str>)>) -> Self {
         Self { participant: key.target.number(), record: key.seq, index: key.index, parked }
     }
@@ -95,9 +95,9 @@ pub struct Reports {
 
 #[derive(Debug, Default)]
 struct State {
-    to_tell: VecDeque<End>,
+    to_tell: VecDeque<CallbackOutcome>,
     /// Ordered by the time of the report, the oldest first.
-    told: VecDeque<(Instant, End)>,
+    told: VecDeque<(Instant, CallbackOutcome)>,
 }
 
 impl Reports {
@@ -105,9 +105,11 @@ impl Reports {
     pub(super) fn note(&self, command: Command) {
         let mut state = self.state();
         match command {
-            Command::Delivered(keys) => state.to_tell.extend(keys.into_iter().map(|key| End::of(key, None))),
+            Command::Delivered(keys) => {
+                state.to_tell.extend(keys.into_iter().map(|key| CallbackOutcome::of(key, None)))
+            }
             Command::Park { key, attempts, reason } => {
-                state.to_tell.push_back(End::of(key, Some((attempts, reason))));
+                state.to_tell.push_back(CallbackOutcome::of(key, Some((attempts, reason))));
             }
             _ => {}
         }
@@ -163,16 +165,16 @@ impl Reports {
         }
     }
 
-    /// The outcomes that were reported so long ago that the journal should contain them. Call [`Self::tell_again`]
+    /// The outcomes that were reported so long ago that the journal should contain them. Call [`Self::report_again`]
     /// afterwards.
-    pub fn take_old(&self, now: Instant) -> Told {
+    pub fn take_old(&self, now: Instant) -> ReportedOutcomes {
         let mut state = self.state();
         let old = state.told.iter().take_while(|(at, _)| now >= *at + TOLD_AGAIN_AFTER).count();
-        Told(state.told.drain(..old).map(|(_, end)| end).collect())
+        ReportedOutcomes(state.told.drain(..old).map(|(_, end)| end).collect())
     }
 
     /// Reports again the outcomes that the journal does not contain.
-    pub fn tell_again(&self, told: Told) {
+    pub fn report_again(&self, told: ReportedOutcomes) {
         if !told.0.is_empty() {
             self.state().to_tell.extend(told.0);
             self.noted.notify_one();
@@ -186,9 +188,9 @@ impl Reports {
 
 /// Outcomes that were reported a while ago.
 #[derive(Clone, Debug, Default)]
-pub struct Told(Vec<End>);
+pub struct ReportedOutcomes(Vec<CallbackOutcome>);
 
-impl Told {
+impl ReportedOutcomes {
     /// Whether there are none.
     pub const fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -279,10 +281,10 @@ mod tests {
         for command in [Command::Delivered(vec![key(1)]), park(3)] {
             let mut decision = upesi_ledger::Decision::default();
             let at = ledger.last_time().plus_ms(1);
-            ledger.decide(&command, &upesi_ledger::Facts::at(at), &mut decision);
+            ledger.decide(&command, &upesi_ledger::DecisionInput::at(at), &mut decision);
             ledger.evolve(ledger.last_seq() + 1, at, decision.events, &[]);
         }
-        reports.tell_again(reports.take_old(now + TOLD_AGAIN_AFTER).missing(&ledger));
+        reports.report_again(reports.take_old(now + TOLD_AGAIN_AFTER).missing(&ledger));
         let again = [park(4), Command::Delivered(vec![key(2)])];
         assert_eq!(shown(reports.next(2, true)), again.map(|command| format!("{command:?}")));
         assert!(reports.is_empty());

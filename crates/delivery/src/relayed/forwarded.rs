@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::time::Instant;
-use upesi_engine::{Clock, Outcome, RequestKind, Response, ResponseTimes};
+use upesi_engine::{Clock, RequestKind, Response, ResponseOutcome, ResponseTimes};
 use upesi_ledger::ParticipantId;
 use upesi_types::FspId;
 
@@ -20,14 +20,14 @@ const UNANSWERED_AFTER: Duration = Duration::from_secs(60);
 pub struct Forwarded {
     requests_max: usize,
     life: Duration,
-    timed: Option<Timed>,
+    timed: Option<ResponseCounters>,
     hasher: RandomState,
     state: Mutex<State>,
 }
 
 /// Counters for the outcomes of forwarded requests.
 #[derive(Clone)]
-pub struct Timed {
+pub struct ResponseCounters {
     pub kind: RequestKind,
     pub responses: ResponseTimes,
     /// The hub's time.
@@ -37,7 +37,7 @@ pub struct Timed {
 #[derive(Default)]
 struct State {
     /// The forwarded requests, by the hash of subject, sender and receiver.
-    notes: HashMap<u64, Note>,
+    notes: HashMap<u64, OpenRequest>,
     /// The keys in order of time. A repeated request occurs again.
     order: VecDeque<(Instant, u64)>,
     /// Number of entries at the front that were already checked for being unanswered.
@@ -46,7 +46,7 @@ struct State {
 
 /// A forwarded request.
 #[derive(Clone, Copy)]
-struct Note {
+struct OpenRequest {
     /// Time until which an answer is accepted.
     until: Instant,
     /// Time of the first forwarding, until the outcome is counted.
@@ -57,7 +57,7 @@ struct Note {
 
 impl Forwarded {
     /// Starts empty. If there are more than `requests_max`, the oldest is dropped.
-    pub fn new(requests_max: usize, life: Duration, timed: Option<Timed>) -> Self {
+    pub fn new(requests_max: usize, life: Duration, timed: Option<ResponseCounters>) -> Self {
         Self { requests_max, life, timed, hasher: RandomState::new(), state: Mutex::default() }
     }
 
@@ -87,7 +87,7 @@ impl Forwarded {
         state.order.push_back((until, key));
         // A repetition does not restart the receiver's time.
         let open_before = state.notes.get(&key).and_then(|note| note.open_since);
-        let note = Note { until, open_since: Some(open_before.unwrap_or(now)), asker, receiver };
+        let note = OpenRequest { until, open_since: Some(open_before.unwrap_or(now)), asker, receiver };
         state.notes.insert(key, note);
     }
 
@@ -103,7 +103,10 @@ impl Forwarded {
         let now = Instant::now();
         let Some((note, since)) = self.close(self.key(subject, sender, answering), now) else { return false };
         if let Some(took) = since.map(|since| now.saturating_duration_since(since)) {
-            self.count(&note, if is_failure { Outcome::Failed(took) } else { Outcome::Answered(took) });
+            self.count(
+                &note,
+                if is_failure { ResponseOutcome::Failed(took) } else { ResponseOutcome::Answered(took) },
+            );
         }
         true
     }
@@ -111,7 +114,7 @@ impl Forwarded {
     /// Counts a recorded request that was not delivered to its receiver. The receiver may still answer it.
     pub fn undelivered(&self, subject: impl Hash, sender: &FspId, receiver: ParticipantId) {
         if let Some((note, Some(_))) = self.close(self.key(subject, sender, receiver), Instant::now()) {
-            self.count(&note, Outcome::Undelivered);
+            self.count(&note, ResponseOutcome::Undelivered);
         }
     }
 
@@ -127,13 +130,13 @@ impl Forwarded {
             if let Some(note) = note
                 && note.open_since.take().is_some()
             {
-                self.count(note, Outcome::Unanswered);
+                self.count(note, ResponseOutcome::Unanswered);
             }
         }
     }
 
     /// A request that may still be answered, and the time since which it has been open, if it is.
-    fn close(&self, key: u64, now: Instant) -> Option<(Note, Option<Instant>)> {
+    fn close(&self, key: u64, now: Instant) -> Option<(OpenRequest, Option<Instant>)> {
         let mut state = self.state();
         self.count_unanswered(&mut state, now);
         let note = state.notes.get_mut(&key).filter(|note| note.until > now)?;
@@ -141,8 +144,8 @@ impl Forwarded {
         Some((*note, open_since))
     }
 
-    fn count(&self, note: &Note, outcome: Outcome) {
-        let Some(Timed { kind, responses, clock }) = &self.timed else { return };
+    fn count(&self, note: &OpenRequest, outcome: ResponseOutcome) {
+        let Some(ResponseCounters { kind, responses, clock }) = &self.timed else { return };
         let response = Response { asker: note.asker, asked: note.receiver, kind: *kind, outcome };
         responses.observe(&response, clock.now());
     }
@@ -231,7 +234,7 @@ mod tests {
             }
         }
         let (kind, responses) = (RequestKind::Quote, ResponseTimes::default());
-        let timed = Timed { kind, responses: responses.clone(), clock: Arc::new(Standing) };
+        let timed = ResponseCounters { kind, responses: responses.clone(), clock: Arc::new(Standing) };
         (Forwarded::new(requests_max, Duration::from_secs(life_s), Some(timed)), responses)
     }
 

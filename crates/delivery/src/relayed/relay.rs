@@ -13,7 +13,8 @@ use upesi_ledger::ParticipantId;
 use upesi_types::{ErrorCode, FspId, Timestamp};
 
 use crate::relayed::{
-    Address, Author, ErrorInformation, Failure, Outgoing, RelayMetrics, Timed, Transport, TransportError,
+    Address, Author, ErrorInformation, Failure, Outgoing, RelayMetrics, ResponseCounters, Transport,
+    TransportError,
 };
 use crate::render::{Message, Url};
 use crate::{OutgoingRequest, Request, Shares, Unroutable, share_of};
@@ -167,9 +168,9 @@ impl Relay {
     }
 
     /// The counters for the outcomes of requests of one kind.
-    pub fn timed(&self, kind: RequestKind) -> Timed {
+    pub fn timed(&self, kind: RequestKind) -> ResponseCounters {
         let responses = self.inner.metrics.response_times.clone();
-        Timed { kind, responses, clock: Arc::clone(&self.inner.clock) }
+        ResponseCounters { kind, responses, clock: Arc::clone(&self.inner.clock) }
     }
 
     /// The present instant.

@@ -10,8 +10,8 @@ use std::time::Duration;
 use tokio::sync::{Notify, Semaphore};
 use tokio::time::{Instant, timeout};
 use upesi_delivery::lanes::{
-    Backlog, BacklogError, BacklogFuture, CallbackKey, Courier, CourierConfig, HopTiming, Outlet,
-    OwedCallback, Page, ParticipantId, Position, Refusal, Renderer, Repetition, Room,
+    Backlog, BacklogError, BacklogFuture, CallbackKey, Courier, CourierConfig, HopTiming, LaneCapacity,
+    LaneDispatcher, OwedCallback, Page, ParticipantId, Position, Refusal, Renderer, Repetition,
 };
 use upesi_delivery::{OutgoingRequest, Unroutable};
 use upesi_engine::{DurableRecord, Payload};
@@ -142,7 +142,12 @@ impl Outbox {
 }
 
 impl Backlog for Outbox {
-    fn pending(&self, target: ParticipantId, after: Option<Position>, room: Room) -> BacklogFuture<'_, Page> {
+    fn pending(
+        &self,
+        target: ParticipantId,
+        after: Option<Position>,
+        room: LaneCapacity,
+    ) -> BacklogFuture<'_, Page> {
         Box::pin(async move {
             self.inner.lock().unwrap().pages.push(target);
             let mut inner = self.read()?;
@@ -344,7 +349,7 @@ pub struct World {
     pub outbox: Arc<Outbox>,
     pub endpoints: Arc<Endpoints>,
     pub courier: Courier,
-    pub outlet: Outlet,
+    pub outlet: LaneDispatcher,
     /// Workers of the DFSPs. The delivery has its own.
     workers: Workers,
     _courier_workers: Workers,

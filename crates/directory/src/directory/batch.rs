@@ -9,10 +9,10 @@ use upesi_fspiop::render::{BatchResult, PartyEntry, write_batch_result};
 use upesi_fspiop::{PartyIdType, SyncError, check_party_id};
 use upesi_http::Bytes;
 use upesi_ledger::EndpointType;
-use upesi_parties::party::Entry;
+use upesi_parties::party::DirectoryEntry;
 use upesi_types::{Currency, ErrorCode, FspId};
 
-use super::{InProgress, Shared, no_oracle, run, to_information};
+use super::{DirectoryState, InProgress, no_oracle, run, to_information};
 use crate::oracle::{BatchInquiry, Operation, Oracle};
 
 /// Memory of a batch in progress, as a multiple of its body: its entries, their outcomes, the answer.
@@ -41,7 +41,7 @@ struct Group {
     indices: Vec<usize>,
 }
 
-impl Shared {
+impl DirectoryState {
     pub(super) async fn take_batch(
         self: Arc<Self>,
         request: Request<()>,
@@ -102,7 +102,7 @@ impl Shared {
 
 impl Batch {
     /// Decides the entries that need no oracle, and groups the others by type.
-    fn group(&mut self, shared: &Shared) {
+    fn group(&mut self, shared: &DirectoryState) {
         for (index, entry) in self.entries.iter().enumerate() {
             let kind = match self.kind_of(entry, shared) {
                 Ok(kind) => kind,
@@ -123,7 +123,7 @@ impl Batch {
     }
 
     /// The type of an entry, if it can be registered.
-    fn kind_of(&self, entry: &BatchEntry, shared: &Shared) -> Result<PartyIdType, ErrorInformation> {
+    fn kind_of(&self, entry: &BatchEntry, shared: &DirectoryState) -> Result<PartyIdType, ErrorInformation> {
         if entry.fsp != Some(self.request.parties.source) {
             return Err(ErrorInformation::new(ErrorCode::PARTY_NOT_FOUND, ""));
         }
@@ -141,9 +141,9 @@ impl Batch {
             let (id, sub_id) = (id.clone(), sub_id.clone());
             // An entry for another DFSP is in no group.
             let fsp = self.request.parties.source;
-            Entry { kind: group.kind, id, sub_id, currency: self.currency, fsp }
+            DirectoryEntry { kind: group.kind, id, sub_id, currency: self.currency, fsp }
         };
-        let entries: Vec<Entry> = group.indices.iter().map(entry).collect();
+        let entries: Vec<DirectoryEntry> = group.indices.iter().map(entry).collect();
         let inquiry = BatchInquiry {
             request_id: &self.request_id,
             currency: self.currency,

@@ -13,10 +13,10 @@ use upesi_ledger::ParticipantId;
 use upesi_parties::party::Owner;
 use upesi_types::{Currency, ErrorCode, FspId};
 
-use super::{Kind, PartyRequest, Shared, address, currency_of, to_information};
+use super::{DirectoryState, Kind, PartyRequest, address, currency_of, to_information};
 use crate::metrics::LookupOutcome;
-use crate::oracle::{Inquiry, Operation};
-use crate::pending::{PROXIES_ASKED_MAX, Reception};
+use crate::oracle::{Operation, OracleRequest};
+use crate::pending::{AnswerHandling, PROXIES_ASKED_MAX};
 
 /// Maximum number of DFSPs that one lookup queries, one after the other.
 pub(super) const OWNERS_QUERIED_MAX: usize = 16;
@@ -53,7 +53,7 @@ impl From<LookupFailure> for ErrorInformation {
 /// Mojaloop's error text if the scheme has no proxy to query.
 const NOBODY: &str = "No proxy found to start inter-scheme discovery flow";
 
-impl Shared {
+impl DirectoryState {
     /// Accepts a `GET /parties/…`. From then on its sender gets exactly one answer: from a DFSP, or an error of the
     /// hub.
     pub(super) fn take_lookup(self: Arc<Self>, request: PartyRequest) -> Result<Accepted, SyncError> {
@@ -157,7 +157,7 @@ impl Shared {
     async fn proxy_failed(&self, request: &PartyRequest, proxy: ParticipantId, failure: &Failure) {
         self.count_undelivered(request, proxy);
         let (requester, party) = (&request.parties.source, request.ids.as_path());
-        if let Reception::Passes(count) = self.pending.answered(requester, &party, Some(proxy), true) {
+        if let AnswerHandling::Passes(count) = self.pending.answered(requester, &party, Some(proxy), true) {
             self.tell_undelivered(request, count, failure).await;
         }
     }
@@ -262,7 +262,7 @@ impl Shared {
             .oracle(&party, currency)
             .map_err(|error| LookupFailure { outcome: LookupOutcome::NoOracle, error })?;
         let inquiry =
-            Inquiry { party, currency, requester: request.parties.source, headers: &request.headers };
+            OracleRequest { party, currency, requester: request.parties.source, headers: &request.headers };
         let found = oracle.find(&inquiry).await.map_err(|failure| LookupFailure {
             outcome: match failure.outcome() {
                 "not_found" => LookupOutcome::NotFound,
@@ -324,11 +324,11 @@ impl Shared {
             let Err(failure) = self.ask(request, owner).await else { return };
             let answering = self.relay.liable(&owner);
             match self.pending.answered(&request.parties.source, &request.ids.as_path(), answering, true) {
-                Reception::AsksNext(next, _) => owner = next,
-                Reception::Passes(lookups) => {
+                AnswerHandling::AsksNext(next, _) => owner = next,
+                AnswerHandling::Passes(lookups) => {
                     return self.tell_undelivered(request, lookups, &failure).await;
                 }
-                Reception::KeptBack => return,
+                AnswerHandling::KeptBack => return,
             }
         }
     }
@@ -338,7 +338,7 @@ impl Shared {
         let party = request.ids.as_path();
         let Ok(oracle) = self.oracle(&party, currency) else { return };
         let inquiry =
-            Inquiry { party, currency, requester: request.parties.source, headers: &request.headers };
+            OracleRequest { party, currency, requester: request.parties.source, headers: &request.headers };
         if let Err(failure) = oracle.remove(&inquiry).await {
             tracing::warn!(%failure, kind = %party.kind, "cannot remove a party without owner from the oracle");
         }
@@ -362,13 +362,13 @@ impl Shared {
             let is_error = kind == Kind::Error;
             let answering = self.relay.liable(&request.parties.source);
             match self.pending.answered(destination, &request.ids.as_path(), answering, is_error) {
-                Reception::Passes(answered) => {
+                AnswerHandling::Passes(answered) => {
                     let outcome =
                         if is_error { LookupOutcome::AnsweredError } else { LookupOutcome::Answered };
                     self.metrics.count_lookups(outcome, answered);
                 }
-                Reception::KeptBack => return Ok(Accepted),
-                Reception::AsksNext(owner, lookup) => {
+                AnswerHandling::KeptBack => return Ok(Accepted),
+                AnswerHandling::AsksNext(owner, lookup) => {
                     permit.shrink_to(lookup.bytes());
                     tokio::spawn(async move {
                         self.ask_in_turn(&lookup, owner).await;

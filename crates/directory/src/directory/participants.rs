@@ -9,12 +9,12 @@ use upesi_fspiop::{Action, Message, Resource, SyncError, check_party_path};
 use upesi_http::Bytes;
 use upesi_types::{Currency, ErrorCode, FspId};
 
-use super::{InProgress, Kind, PartyRequest, Shared, address, currency_of, run, to_information};
-use crate::oracle::{Inquiry, Operation, Oracle};
+use super::{DirectoryState, InProgress, Kind, PartyRequest, address, currency_of, run, to_information};
+use crate::oracle::{Operation, Oracle, OracleRequest};
 
 /// The request of a DFSP about a party.
 #[derive(Clone, Copy, Debug)]
-enum Wish {
+enum PartyOperation {
     Find,
     /// Register `owner` as the DFSP that serves the party.
     Note {
@@ -24,10 +24,10 @@ enum Wish {
     Remove,
 }
 
-fn wish(request: &PartyRequest, message: Message) -> Result<(Wish, Option<Currency>), SyncError> {
+fn wish(request: &PartyRequest, message: Message) -> Result<(PartyOperation, Option<Currency>), SyncError> {
     let operation = match (request.action(), message) {
-        (Action::Delete, _) => return Ok((Wish::Remove, currency_of(request)?)),
-        (Action::Get, _) => return Ok((Wish::Find, currency_of(request)?)),
+        (Action::Delete, _) => return Ok((PartyOperation::Remove, currency_of(request)?)),
+        (Action::Get, _) => return Ok((PartyOperation::Find, currency_of(request)?)),
         (Action::Put, Message::Registration { fsp, currency }) => (Operation::Change, fsp, currency),
         (_, Message::Registration { fsp, currency }) => (Operation::Register, fsp, currency),
         _ => return Err(SyncError::not_implemented()),
@@ -35,7 +35,7 @@ fn wish(request: &PartyRequest, message: Message) -> Result<(Wish, Option<Curren
     let (operation, fsp, currency) = operation;
     // The schema of a change does not require it; without it, a DFSP means itself.
     let owner = fsp.unwrap_or(request.parties.source);
-    Ok((Wish::Note { operation, owner }, currency))
+    Ok((PartyOperation::Note { operation, owner }, currency))
 }
 
 /// The callback of a successful request.
@@ -44,7 +44,7 @@ struct Callback {
     body: Vec<u8>,
 }
 
-impl Shared {
+impl DirectoryState {
     /// Accepts a request about one party.
     pub(super) async fn take_participant(
         self: Arc<Self>,
@@ -55,7 +55,7 @@ impl Shared {
         self.check_requester(&request)?;
         let permit = self.relay.admit(&request.parties.source, request.bytes())?;
         let oracle = self.oracles.oracle(request.ids.kind, currency);
-        let oracle = oracle.filter(|oracle| !matches!(wish, Wish::Find) && oracle.is_kept_by_hub());
+        let oracle = oracle.filter(|oracle| !matches!(wish, PartyOperation::Find) && oracle.is_kept_by_hub());
         let is_kept_by_hub = oracle.is_some();
         run(permit, is_kept_by_hub, move |mut progress: InProgress| async move {
             let outcome = self.fulfil_wish(&request, currency, wish).await;
@@ -83,21 +83,21 @@ impl Shared {
         &self,
         request: &PartyRequest,
         currency: Option<Currency>,
-        wish: Wish,
+        wish: PartyOperation,
     ) -> Result<Callback, ErrorInformation> {
         let (party, source) = (request.ids.as_path(), request.parties.source);
         check_party_path(&party).map_err(to_information)?;
-        let inquiry = Inquiry { party, currency, requester: source, headers: &request.headers };
+        let inquiry = OracleRequest { party, currency, requester: source, headers: &request.headers };
         let mut body = Vec::with_capacity(160);
         let receiver = match wish {
-            Wish::Find => {
+            PartyOperation::Find => {
                 let owners = self.owners(request, currency).await?;
                 let owner = owners.known.first();
                 let owner = owner.ok_or_else(|| ErrorInformation::new(ErrorCode::PARTY_NOT_FOUND, ""))?;
                 write_fsp_id(&mut body, owner.as_str());
                 source
             }
-            Wish::Note { operation, owner } => {
+            PartyOperation::Note { operation, owner } => {
                 let receiver = self.note(request, &inquiry, operation, owner).await?;
                 let (id, sub_id) = (party.id_text(), party.sub_id_text());
                 let entry = PartyEntry {
@@ -109,7 +109,7 @@ impl Shared {
                 write_party_list(&mut body, currency, [entry]);
                 receiver
             }
-            Wish::Remove => {
+            PartyOperation::Remove => {
                 self.remove(&inquiry).await?;
                 write_fsp_id(&mut body, source.as_str());
                 source
@@ -122,7 +122,7 @@ impl Shared {
     async fn note(
         &self,
         request: &PartyRequest,
-        inquiry: &Inquiry<'_>,
+        inquiry: &OracleRequest<'_>,
         operation: Operation,
         owner: FspId,
     ) -> Result<FspId, ErrorInformation> {
@@ -146,7 +146,7 @@ impl Shared {
         Ok(request.parties.destination.unwrap_or(owner))
     }
 
-    async fn remove(&self, inquiry: &Inquiry<'_>) -> Result<(), ErrorInformation> {
+    async fn remove(&self, inquiry: &OracleRequest<'_>) -> Result<(), ErrorInformation> {
         let oracle = self.oracle(&inquiry.party, inquiry.currency)?;
         self.check_ownership(&*oracle, inquiry, Operation::Remove).await?;
         oracle.remove(inquiry).await.map_err(|failure| failure.to_error(Operation::Remove))
@@ -172,7 +172,7 @@ impl Shared {
     async fn check_ownership(
         &self,
         oracle: &dyn Oracle,
-        inquiry: &Inquiry<'_>,
+        inquiry: &OracleRequest<'_>,
         operation: Operation,
     ) -> Result<(), ErrorInformation> {
         if !self.config.external_ownership_check || oracle.is_kept_by_hub() {
@@ -180,7 +180,7 @@ impl Shared {
         }
         // A change may name another currency than the entry has.
         let inquiry = match operation {
-            Operation::Change => Inquiry { currency: None, ..*inquiry },
+            Operation::Change => OracleRequest { currency: None, ..*inquiry },
             _ => *inquiry,
         };
         let owners = oracle.find(&inquiry).await.map_err(|failure| failure.to_error(operation))?;

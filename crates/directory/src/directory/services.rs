@@ -10,12 +10,12 @@ use upesi_fspiop::{CurrencyPair, Ids, PathNames, SyncError};
 use upesi_ledger::{EndpointType, LedgerAccountTypeId, Participant};
 use upesi_types::FspId;
 
-use super::Shared;
+use super::DirectoryState;
 
 /// Maximum number of providers in an answer (FSPIOP API v2.0).
 const PROVIDERS_MAX: usize = 16;
 
-impl Shared {
+impl DirectoryState {
     pub(super) fn take_services(
         self: Arc<Self>,
         request: Request<Option<CurrencyPair>>,

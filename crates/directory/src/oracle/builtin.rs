@@ -2,11 +2,11 @@
 
 use upesi_delivery::relayed::ErrorInformation;
 use upesi_parties::builtin::{BuiltInDirectory, RegisterError};
-use upesi_parties::party::{Entry, Owner};
+use upesi_parties::party::{DirectoryEntry, Owner};
 use upesi_tables::TablesError;
 use upesi_types::{Currency, FspId};
 
-use super::{BatchInquiry, BatchOutcome, Inquiry, Oracle, OracleFailure, OracleFuture};
+use super::{BatchInquiry, BatchOutcome, Oracle, OracleFailure, OracleFuture, OracleRequest};
 
 /// Answers from the hub's store.
 #[derive(Clone, Debug)]
@@ -46,7 +46,7 @@ impl Oracle for BuiltInOracle {
         self.0.store().is_superseded()
     }
 
-    fn find<'a>(&'a self, inquiry: &'a Inquiry<'a>) -> OracleFuture<'a, Vec<Owner>> {
+    fn find<'a>(&'a self, inquiry: &'a OracleRequest<'a>) -> OracleFuture<'a, Vec<Owner>> {
         let found = self.0.find_oldest_first(inquiry.party.kind, &inquiry.party.id_text());
         let found = found.map(|owners| in_currency(owners, inquiry.currency));
         Box::pin(std::future::ready(found.map_err(|error| {
@@ -56,17 +56,17 @@ impl Oracle for BuiltInOracle {
         })))
     }
 
-    fn register<'a>(&'a self, inquiry: &'a Inquiry<'a>, owner: FspId) -> OracleFuture<'a, ()> {
+    fn register<'a>(&'a self, inquiry: &'a OracleRequest<'a>, owner: FspId) -> OracleFuture<'a, ()> {
         Box::pin(async move { Ok(self.0.register(&entry(inquiry, owner)).await?) })
     }
 
-    fn change<'a>(&'a self, inquiry: &'a Inquiry<'a>, owner: FspId) -> OracleFuture<'a, ()> {
+    fn change<'a>(&'a self, inquiry: &'a OracleRequest<'a>, owner: FspId) -> OracleFuture<'a, ()> {
         Box::pin(async move { Ok(self.0.change(&entry(inquiry, owner), Some(&inquiry.requester)).await?) })
     }
 
-    fn remove<'a>(&'a self, inquiry: &'a Inquiry<'a>) -> OracleFuture<'a, ()> {
+    fn remove<'a>(&'a self, inquiry: &'a OracleRequest<'a>) -> OracleFuture<'a, ()> {
         Box::pin(async move {
-            let Inquiry { party, currency, requester, .. } = inquiry;
+            let OracleRequest { party, currency, requester, .. } = inquiry;
             let (id, sub_id) = (party.id_text(), party.sub_id_text());
             self.0.remove(party.kind, &id, sub_id.as_deref(), *currency, Some(requester)).await?;
             Ok(())
@@ -81,9 +81,9 @@ impl Oracle for BuiltInOracle {
     }
 }
 
-pub(super) fn entry(inquiry: &Inquiry<'_>, fsp: FspId) -> Entry {
-    let Inquiry { party, currency, .. } = inquiry;
-    Entry {
+pub(super) fn entry(inquiry: &OracleRequest<'_>, fsp: FspId) -> DirectoryEntry {
+    let OracleRequest { party, currency, .. } = inquiry;
+    DirectoryEntry {
         kind: party.kind,
         id: party.id_text().into(),
         sub_id: party.sub_id_text().map(Into::into),

@@ -16,7 +16,8 @@ use upesi_delivery::{Shares, share_of};
 use upesi_fspiop::uri::encode_segment;
 use upesi_http::header::HeaderMap;
 use upesi_http::{
-    Answer, Breaker, Bytes, Full, Jitter, Method, Passage, Request, SendError, Target, header, header_block,
+    Answer, Breaker, BreakerDecision, Bytes, Full, Jitter, Method, Request, SendError, Target, header,
+    header_block,
 };
 use upesi_parties::party::Owner;
 use upesi_types::FspId;
@@ -24,7 +25,7 @@ pub use wire::{OWNERS_MAX, read_batch, read_owners};
 
 use self::answers::AnswerCache;
 use self::connections::Connections;
-use super::{BatchInquiry, BatchOutcome, Inquiry, Operation, Oracle, OracleFailure, OracleFuture};
+use super::{BatchInquiry, BatchOutcome, Operation, Oracle, OracleFailure, OracleFuture, OracleRequest};
 use crate::{DirectoryMetrics, OracleConfig};
 
 /// An external oracle. It has its own connections, breaker, cache and limits, so a slow oracle delays only its own
@@ -34,8 +35,8 @@ pub struct ExternalOracle {
     base: Box<str>,
     config: OracleConfig,
     metrics: DirectoryMetrics,
-    single: Way,
-    batch: Way,
+    single: RequestChannel,
+    batch: RequestChannel,
     breaker: Mutex<(Breaker, Jitter)>,
     cache: Option<AnswerCache>,
     /// Whether the oracle was deleted, so that it must not be counted.
@@ -52,7 +53,7 @@ impl Drop for ExternalOracle {
 }
 
 /// Connections and capacity for one kind of request.
-struct Way {
+struct RequestChannel {
     connections: Connections,
     room: Semaphore,
     /// Share of each DFSP in the capacity.
@@ -60,9 +61,9 @@ struct Way {
 }
 
 /// A slot of a DFSP's share, returned on drop.
-struct Share<'a>(&'a Way, FspId);
+struct Share<'a>(&'a RequestChannel, FspId);
 
-impl Way {
+impl RequestChannel {
     fn share(&self, requester: FspId) -> Option<Share<'_>> {
         self.shares.take(requester, 0).then(|| Share(self, requester))
     }
@@ -75,7 +76,7 @@ impl Drop for Share<'_> {
 }
 
 /// A request over HTTP.
-struct Question {
+struct OracleHttpRequest {
     operation: Operation,
     requester: FspId,
     method: Method,
@@ -91,7 +92,7 @@ impl ExternalOracle {
         let peer = format!("oracle-{name}");
         let tls = config.tls.as_ref().map(|tls| tls.of(&peer));
         let config = OracleConfig { tls, outbound: config.outbound.of(&peer), ..config };
-        let way = |in_flight_max: usize, answer_bytes_max| Way {
+        let way = |in_flight_max: usize, answer_bytes_max| RequestChannel {
             connections: Connections::new(&config, in_flight_max, answer_bytes_max),
             room: Semaphore::new(in_flight_max),
             shares: Shares::new(share_of(in_flight_max, config.sender_share_percent), usize::MAX),
@@ -139,7 +140,7 @@ impl ExternalOracle {
     }
 
     /// Sends a request and returns the answer if it is a 2xx.
-    async fn ask(&self, question: Question, headers: &Bytes) -> Result<Answer, OracleFailure> {
+    async fn ask(&self, question: OracleHttpRequest, headers: &Bytes) -> Result<Answer, OracleFailure> {
         let operation = question.operation;
         let started = Instant::now();
         let result = self.try_ask(question, headers).await;
@@ -153,7 +154,7 @@ impl ExternalOracle {
         result
     }
 
-    async fn try_ask(&self, question: Question, headers: &Bytes) -> Result<Answer, OracleFailure> {
+    async fn try_ask(&self, question: OracleHttpRequest, headers: &Bytes) -> Result<Answer, OracleFailure> {
         let way = match question.operation {
             Operation::RegisterBatch => &self.batch,
             _ => &self.single,
@@ -206,12 +207,12 @@ impl ExternalOracle {
     fn begin(&self) -> Result<Attempt<'_>, OracleFailure> {
         let mut guard = self.guard();
         let is_probe = match guard.0.passage(Instant::now()) {
-            Passage::Free => false,
-            Passage::Probe => {
+            BreakerDecision::Free => false,
+            BreakerDecision::Probe => {
                 guard.0.begin_probe();
                 true
             }
-            Passage::Barred(_) => {
+            BreakerDecision::Barred(_) => {
                 let reason = "requests to it pause after repeated failures".to_owned();
                 return Err(OracleFailure::Unusable { reason, detail: "The oracle cannot be reached" });
             }
@@ -230,11 +231,11 @@ impl ExternalOracle {
         &self,
         operation: Operation,
         method: Method,
-        inquiry: &Inquiry<'_>,
+        inquiry: &OracleRequest<'_>,
         body: Bytes,
     ) -> Result<Answer, OracleFailure> {
         let (requester, path) = (inquiry.requester, party_path(inquiry));
-        let question = Question { operation, requester, method, path, body };
+        let question = OracleHttpRequest { operation, requester, method, path, body };
         let result = self.ask(question, inquiry.headers).await;
         // Even a failed change may have been made.
         if let Some(cache) = &self.cache {
@@ -287,7 +288,7 @@ impl Oracle for ExternalOracle {
         false
     }
 
-    fn find<'a>(&'a self, inquiry: &'a Inquiry<'a>) -> OracleFuture<'a, Vec<Owner>> {
+    fn find<'a>(&'a self, inquiry: &'a OracleRequest<'a>) -> OracleFuture<'a, Vec<Owner>> {
         Box::pin(async move {
             let Some(cache) = &self.cache else { return self.find_uncached(inquiry).await };
             let kept = cache.get(inquiry);
@@ -304,7 +305,7 @@ impl Oracle for ExternalOracle {
         })
     }
 
-    fn register<'a>(&'a self, inquiry: &'a Inquiry<'a>, owner: FspId) -> OracleFuture<'a, ()> {
+    fn register<'a>(&'a self, inquiry: &'a OracleRequest<'a>, owner: FspId) -> OracleFuture<'a, ()> {
         Box::pin(async move {
             let body = wire::registration(inquiry, owner);
             let answer = self.write(Operation::Register, Method::POST, inquiry, body).await?;
@@ -315,14 +316,14 @@ impl Oracle for ExternalOracle {
         })
     }
 
-    fn change<'a>(&'a self, inquiry: &'a Inquiry<'a>, owner: FspId) -> OracleFuture<'a, ()> {
+    fn change<'a>(&'a self, inquiry: &'a OracleRequest<'a>, owner: FspId) -> OracleFuture<'a, ()> {
         Box::pin(async move {
             let body = wire::registration(inquiry, owner);
             self.write(Operation::Change, Method::PUT, inquiry, body).await.map(drop)
         })
     }
 
-    fn remove<'a>(&'a self, inquiry: &'a Inquiry<'a>) -> OracleFuture<'a, ()> {
+    fn remove<'a>(&'a self, inquiry: &'a OracleRequest<'a>) -> OracleFuture<'a, ()> {
         Box::pin(async move {
             self.write(Operation::Remove, Method::DELETE, inquiry, Bytes::new()).await.map(drop)
         })
@@ -330,7 +331,7 @@ impl Oracle for ExternalOracle {
 
     fn register_batch<'a>(&'a self, batch: &'a BatchInquiry<'a>) -> OracleFuture<'a, BatchOutcome> {
         Box::pin(async move {
-            let question = Question {
+            let question = OracleHttpRequest {
                 operation: Operation::RegisterBatch,
                 requester: batch.requester,
                 method: Method::POST,
@@ -354,7 +355,7 @@ impl Oracle for ExternalOracle {
 }
 
 impl ExternalOracle {
-    async fn find_uncached(&self, inquiry: &Inquiry<'_>) -> Result<Vec<Owner>, OracleFailure> {
+    async fn find_uncached(&self, inquiry: &OracleRequest<'_>) -> Result<Vec<Owner>, OracleFailure> {
         let mut path = party_path(inquiry);
         let mut separator = '?';
         let sub_id = inquiry.party.sub_id_text();
@@ -373,7 +374,7 @@ impl ExternalOracle {
                 separator = '&';
             }
         }
-        let question = Question {
+        let question = OracleHttpRequest {
             operation: Operation::Find,
             requester: inquiry.requester,
             method: Method::GET,
@@ -386,7 +387,7 @@ impl ExternalOracle {
 }
 
 /// `/participants/{Type}/{ID}`, without a sub id.
-fn party_path(inquiry: &Inquiry<'_>) -> String {
+fn party_path(inquiry: &OracleRequest<'_>) -> String {
     let kind = inquiry.party.kind.as_str();
     let mut path = String::with_capacity(32 + inquiry.party.id.len());
     path.push_str("/participants/");

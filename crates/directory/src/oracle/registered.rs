@@ -19,11 +19,11 @@ pub struct RegisteredOracles {
     config: OracleConfig,
     metrics: DirectoryMetrics,
     /// External oracles that were used, by number; at most as many as are active.
-    external: Arc<Mutex<Asked>>,
+    external: Arc<Mutex<OraclesByNumber>>,
 }
 
 /// External oracles by number.
-type Asked = HashMap<u32, Arc<ExternalOracle>>;
+type OraclesByNumber = HashMap<u32, Arc<ExternalOracle>>;
 
 impl RegisteredOracles {
     /// Uses this registry; `built_in` answers if the registry selects it.
@@ -33,7 +33,7 @@ impl RegisteredOracles {
         config: OracleConfig,
         metrics: DirectoryMetrics,
     ) -> Self {
-        let external = Arc::<Mutex<Asked>>::default();
+        let external = Arc::<Mutex<OraclesByNumber>>::default();
         let asked = Arc::downgrade(&external);
         registry.watch(move |oracles| {
             let Some(asked) = asked.upgrade() else { return };
@@ -63,7 +63,7 @@ impl RegisteredOracles {
         oracle
     }
 
-    fn lock(&self) -> MutexGuard<'_, Asked> {
+    fn lock(&self) -> MutexGuard<'_, OraclesByNumber> {
         self.external.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -33,7 +33,7 @@ pub(super) struct Discovery {
 
 /// Handling of an answer about a party.
 #[derive(Clone, Debug)]
-pub(crate) enum Reception {
+pub(crate) enum AnswerHandling {
     /// The answer is forwarded. The number counts the lookups that waited for it.
     Passes(u64),
     /// The answer is dropped: another participant has answered, or may still answer with the party.
@@ -44,7 +44,7 @@ pub(crate) enum Reception {
 
 /// Effect of an answer on a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum DiscoveryStep {
     /// The answer ends the lookups.
     Ends,
     KeptBack,
@@ -89,18 +89,18 @@ impl Discovery {
     }
 
     /// Processes an answer of any participant.
-    pub(crate) fn hear(&mut self, answering: Option<ParticipantId>, is_error: bool) -> Verdict {
+    pub(crate) fn hear(&mut self, answering: Option<ParticipantId>, is_error: bool) -> DiscoveryStep {
         let asked = self.asked.iter_mut().find(|(asked, _)| Some(*asked) == answering);
-        let Some((_, is_done)) = asked else { return Verdict::Ends };
+        let Some((_, is_done)) = asked else { return DiscoveryStep::Ends };
         let is_repeated = std::mem::replace(is_done, true);
         if self.is_found || (is_repeated && is_error) {
-            return Verdict::KeptBack;
+            return DiscoveryStep::KeptBack;
         }
         self.is_found = !is_error;
         match self.is_under_way() {
-            true => Verdict::KeptBack,
-            false if self.is_found => Verdict::Ends,
-            false => self.next().map_or(Verdict::Ends, Verdict::AsksNext),
+            true => DiscoveryStep::KeptBack,
+            false if self.is_found => DiscoveryStep::Ends,
+            false => self.next().map_or(DiscoveryStep::Ends, DiscoveryStep::AsksNext),
         }
     }
 
@@ -137,8 +137,8 @@ mod tests {
         let [second, third] = ["farbank", "farwallet"].map(|name| FspId::parse(name).unwrap());
         let others = vec![(second, proxy(2)), (third, proxy(2))];
         let discovery = || discovery_of(&[proxy(1)], others.clone());
-        use Verdict::{AsksNext, Ends, KeptBack};
-        type Heard = (u32, bool, Verdict);
+        use DiscoveryStep::{AsksNext, Ends, KeptBack};
+        type Heard = (u32, bool, DiscoveryStep);
         let stories: [&[Heard]; 4] = [
             // The last one was not queried.
             &[(1, false, Ends), (1, false, KeptBack), (2, false, Ends)],
@@ -157,8 +157,8 @@ mod tests {
 
     #[test]
     fn first_proxy_with_the_party_or_the_last_error_ends_the_discovery() {
-        use Verdict::{Ends, KeptBack};
-        type Heard = (u32, bool, Verdict);
+        use DiscoveryStep::{Ends, KeptBack};
+        type Heard = (u32, bool, DiscoveryStep);
         let stories: [&[Heard]; 5] = [
             // Number of the proxy, whether it is an error, and the result.
             &[(1, false, Ends), (2, false, KeptBack), (2, true, KeptBack), (1, false, KeptBack)],

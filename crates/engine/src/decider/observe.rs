@@ -2,12 +2,12 @@
 
 use std::collections::VecDeque;
 
-use upesi_ledger::{AbortKind, ConversionState, Event, Ledger};
+use upesi_ledger::{AbortKind, Event, FxTransferState, Ledger};
 use upesi_types::Timestamp;
 
 use super::Decider;
 use crate::commit_thread::CommitThread;
-use crate::metrics::{Outcome, RequestKind, Response, ResponseTimes};
+use crate::metrics::{RequestKind, Response, ResponseOutcome, ResponseTimes};
 use crate::queue::Submission;
 
 /// Minimum time between two log lines about ignored results, in milliseconds.
@@ -48,11 +48,11 @@ pub(super) fn observe_response(ledger: &Ledger, event: &Event, now: Timestamp, r
             let kind = if let Event::TransferAborted { kind, .. } = event { Some(*kind) } else { None };
             ((transfer.payer, transfer.payee), transfer.prepared_at, kind)
         }
-        Event::ConversionFulfilled { id, .. } | Event::ConversionAborted { id, .. } => {
-            let is_open = |state: &ConversionState| *state == ConversionState::Reserved;
-            let Some(conversion) = ledger.conversion(*id).filter(|one| is_open(&one.state)) else { return };
+        Event::FxTransferFulfilled { id, .. } | Event::FxTransferAborted { id, .. } => {
+            let is_open = |state: &FxTransferState| *state == FxTransferState::Reserved;
+            let Some(fx_transfer) = ledger.fx_transfer(*id).filter(|one| is_open(&one.state)) else { return };
             let kind = match event {
-                Event::ConversionAborted { kind, answer, .. } => {
+                Event::FxTransferAborted { kind, answer, .. } => {
                     // The FX transfer ended with its transfer, before the FXP's deadline.
                     if answer.is_none() && *kind != AbortKind::Expired {
                         return;
@@ -61,16 +61,16 @@ pub(super) fn observe_response(ledger: &Ledger, event: &Event, now: Timestamp, r
                 }
                 _ => None,
             };
-            ((conversion.initiator, conversion.fxp), conversion.prepared_at, kind)
+            ((fx_transfer.initiator, fx_transfer.fxp), fx_transfer.prepared_at, kind)
         }
         _ => return,
     };
     let (asker, Some(asked)) = parties else { return };
     let took = now.since(prepared_at);
     let outcome = match aborted {
-        None => Outcome::Answered(took),
-        Some(AbortKind::Expired) => Outcome::Unanswered,
-        Some(_) => Outcome::Failed(took),
+        None => ResponseOutcome::Answered(took),
+        Some(AbortKind::Expired) => ResponseOutcome::Unanswered,
+        Some(_) => ResponseOutcome::Failed(took),
     };
     responses.observe(&Response { asker, asked, kind: RequestKind::Transfer, outcome }, now);
 }
@@ -115,12 +115,12 @@ impl<H: CommitThread> Decider<H> {
         metrics.prepares_refused.set(totals.refused as i64);
         metrics.fees_charged.set(totals.fees as i64);
         metrics.fees_not_charged.set(totals.fees_not_charged as i64);
-        let conversions = ledger.conversion_totals();
-        metrics.conversions_live.set(ledger.live_conversions_len() as i64);
-        metrics.conversions_committed.set(conversions.committed as i64);
-        metrics.conversions_aborted.set(conversions.aborted as i64);
-        metrics.conversions_expired.set(conversions.expired as i64);
-        metrics.conversions_refused.set(conversions.refused as i64);
+        let fx_transfers = ledger.fx_transfer_totals();
+        metrics.fx_transfers_live.set(ledger.live_fx_transfers_len() as i64);
+        metrics.fx_transfers_committed.set(fx_transfers.committed as i64);
+        metrics.fx_transfers_aborted.set(fx_transfers.aborted as i64);
+        metrics.fx_transfers_expired.set(fx_transfers.expired as i64);
+        metrics.fx_transfers_refused.set(fx_transfers.refused as i64);
         let bulks = ledger.bulk_totals();
         metrics.bulks_live.set(ledger.live_bulks_len() as i64);
         metrics.bulks_completed.set(bulks.completed as i64);

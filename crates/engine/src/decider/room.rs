@@ -6,7 +6,7 @@ use super::{DECISION_BYTES_MAX, Decider, refuse};
 use crate::commit_thread::CommitThread;
 use crate::error::SubmitError;
 use crate::queue::{REPORTS_MAX, Submission};
-use crate::shared::Serving;
+use crate::shared::Availability;
 
 impl<H: CommitThread> Decider<H> {
     pub(super) fn take_without_room(&mut self, submission: Submission) {
@@ -35,12 +35,14 @@ impl<H: CommitThread> Decider<H> {
         let room = committer.reserve(2 * batch_bytes);
         self.committer = Some(committer);
         let room = room?;
-        let serving = if room { Serving::Yes } else { Serving::ReadOnly };
+        let serving = if room { Availability::Yes } else { Availability::ReadOnly };
         let mut present = self.shared.serving();
         // A stopped engine does not serve again.
-        if *present != serving && !matches!(*present, Serving::Stopped(_)) {
+        if *present != serving && !matches!(*present, Availability::Stopped(_)) {
             match serving {
-                Serving::Yes => tracing::warn!("the disk has free space again; the hub accepts commands"),
+                Availability::Yes => {
+                    tracing::warn!("the disk has free space again; the hub accepts commands")
+                }
                 _ => tracing::warn!("the disk is full: the hub answers queries and rejects commands"),
             }
             *present = serving;
@@ -49,7 +51,7 @@ impl<H: CommitThread> Decider<H> {
     }
 
     pub(super) fn is_archive_behind(&self) -> bool {
-        let others = self.ledger.finished_conversions_len() + self.ledger.finished_bulks_len();
+        let others = self.ledger.finished_fx_transfers_len() + self.ledger.finished_bulks_len();
         self.ledger.finished_len() + others >= self.options.finished_transfers_max
     }
 
@@ -57,7 +59,7 @@ impl<H: CommitThread> Decider<H> {
     pub(super) fn evict(&mut self) {
         if let Some(due) = self.eviction.due(&self.shared.archive) {
             self.ledger.drain_finished(due.forget_to).for_each(drop);
-            self.ledger.take_finished_conversions(due.forget_to).for_each(drop);
+            self.ledger.take_finished_fx_transfers(due.forget_to).for_each(drop);
             self.ledger.take_finished_bulks(due.forget_to).for_each(drop);
             self.metrics.archived_seq.set(due.watermark as i64);
         }

@@ -9,7 +9,7 @@ use upesi_ledger::command::{AdminCommand, NewSettlementModel};
 use upesi_tables::archive::MemoryArchive;
 
 use super::*;
-use crate::engine::{Assembled, assemble};
+use crate::engine::{AssembledEngine, assemble};
 use crate::options::Storage;
 use crate::record::NoEffects;
 use crate::recovery::recover;
@@ -38,7 +38,7 @@ fn batch_that_the_commit_thread_rejects_stops_the_engine_unacknowledged() {
         EngineOptions { storage: Some(storage), overlap_bytes_min: 0, ..EngineOptions::new("nowhere") };
     let recovered = recover(&options).unwrap();
     let (metrics, ticks) = (EngineMetrics::default(), Ticks::Asked(false));
-    let Assembled { shared, handle, mut decider, .. } =
+    let AssembledEngine { shared, handle, mut decider, .. } =
         assemble(recovered, options, metrics, Box::new(NoEffects), Ended, ticks);
     let model = AdminCommand::CreateSettlementModel(NewSettlementModel::deferred_net("DEFERREDNET", None));
     let mut answer = pin!(handle.submit(Command::Admin(model), Payload::default()));

@@ -41,7 +41,7 @@ impl Ticks {
 }
 
 /// The two times of a decision.
-pub(super) struct Moment {
+pub(super) struct DecisionTime {
     /// The time of the record, later than the previous record's time.
     pub(super) record: Timestamp,
     /// The time of the decision, by the hub's clock.
@@ -51,14 +51,17 @@ pub(super) struct Moment {
 impl<H: CommitThread> Decider<H> {
     /// The present, and the time for its record, which is later than the last record's time. If that time is ahead of
     /// the clock, records advance by the smallest step, and deadlines use the clock.
-    pub(super) fn moment(&self) -> Moment {
+    pub(super) fn moment(&self) -> DecisionTime {
         let present = self.shared.clock.present();
         let next = Timestamp::from_ns(self.ledger.last_time().as_ns().saturating_add(1));
         let record = present.at.max(next);
         if record.ms_since(present.at) >= STAMP_AHEAD_MS {
-            return Moment { record, present };
+            return DecisionTime { record, present };
         }
-        Moment { record, present: Present { at: record, latest: present.latest.max(record), ..present } }
+        DecisionTime {
+            record,
+            present: Present { at: record, latest: present.latest.max(record), ..present },
+        }
     }
 
     /// The jump of the wall clock that an operator's command accepts, in milliseconds; 0 for every other command.
@@ -84,7 +87,7 @@ impl<H: CommitThread> Decider<H> {
     fn compare_clocks(&mut self) {
         let state = self.shared.clock.compare(self.ledger.last_time());
         let before = mem::replace(&mut self.clock_state, state);
-        state.tell_change_from(before);
+        state.report_change_from(before);
         self.metrics.clock_jump_seconds.set(state.jump_seconds());
         self.metrics.clock_ahead_seconds.set(state.ahead_seconds());
     }

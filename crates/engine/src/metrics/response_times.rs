@@ -1,7 +1,7 @@
 //! Response times and failures of DFSPs for the hub's requests in the last minutes.
 //!
 //! 1. A request that the hub sends to a DFSP ends once: by the DFSP's callback or error callback, at its deadline, or
-//!    because it did not reach the DFSP ([`Outcome`]). The handler that detects the end reports it
+//!    because it did not reach the DFSP ([`ResponseOutcome`]). The handler that detects the end reports it
 //!    ([`ResponseTimes::observe`]).
 //! 2. The end is counted in the entry of the receiving DFSP, in the current minute of the hub's time. Each entry has
 //!    its own lock, which is held only while a few counters are changed.
@@ -44,7 +44,7 @@ impl RequestKind {
 
 /// The outcome of a request to a DFSP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum ResponseOutcome {
     /// The DFSP sent its callback after this time. "Party not found" also counts as an answer.
     Answered(Duration),
     /// The DFSP sent an error callback, or a callback that the hub rejected, after this time.
@@ -55,7 +55,7 @@ pub enum Outcome {
     Undelivered,
 }
 
-impl Outcome {
+impl ResponseOutcome {
     /// The names of the outcomes in metrics, in the order of [`Counts`].
     pub const NAMES: [&'static str; 4] = ["answered", "failed", "unanswered", "undelivered"];
 
@@ -84,11 +84,11 @@ pub struct Response {
     /// The receiver of the request. For a DFSP behind a proxy, the proxy.
     pub asked: ParticipantId,
     pub kind: RequestKind,
-    pub outcome: Outcome,
+    pub outcome: ResponseOutcome,
 }
 
-/// Requests by their outcome, in the order of [`Outcome::NAMES`].
-pub type Counts = [u64; Outcome::NAMES.len()];
+/// Requests by their outcome, in the order of [`ResponseOutcome::NAMES`].
+pub type Counts = [u64; ResponseOutcome::NAMES.len()];
 
 /// The responses of one DFSP to requests of one kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -266,10 +266,10 @@ struct PairCounts {
 }
 
 impl Pair {
-    fn count(&mut self, outcome: Outcome, minute: i64) {
+    fn count(&mut self, outcome: ResponseOutcome, minute: i64) {
         let counts = self.0.of(minute);
         counts.requests = counts.requests.saturating_add(1);
-        let is_failure = !matches!(outcome, Outcome::Answered(_));
+        let is_failure = !matches!(outcome, ResponseOutcome::Answered(_));
         counts.failed = counts.failed.saturating_add(u32::from(is_failure));
     }
 
@@ -290,7 +290,7 @@ struct Recent {
 
 #[derive(Debug)]
 struct Minute {
-    counts: [u32; Outcome::NAMES.len()],
+    counts: [u32; ResponseOutcome::NAMES.len()],
     /// Callbacks by response time.
     times: [u32; BUCKETS],
 }
@@ -302,7 +302,7 @@ impl Default for Minute {
 }
 
 impl Recent {
-    fn count(&mut self, outcome: Outcome, minute: i64) {
+    fn count(&mut self, outcome: ResponseOutcome, minute: i64) {
         self.since_start[outcome.index()] += 1;
         let minute = self.minutes.of(minute);
         let count = &mut minute.counts[outcome.index()];
@@ -385,12 +385,12 @@ mod tests {
         Duration::from_millis(ms)
     }
 
-    fn answered(took: u64) -> Outcome {
-        Outcome::Answered(ms(took))
+    fn answered(took: u64) -> ResponseOutcome {
+        ResponseOutcome::Answered(ms(took))
     }
 
     /// The outcome of a quote that participant 2 requested from participant 3.
-    fn quote(outcome: Outcome) -> Response {
+    fn quote(outcome: ResponseOutcome) -> Response {
         Response { asker: Some(id(2)), asked: id(3), kind: RequestKind::Quote, outcome }
     }
 
@@ -428,7 +428,12 @@ mod tests {
     #[test]
     fn ends_are_counted_by_outcome_kind_and_pair() {
         let responses = ResponseTimes::default();
-        for outcome in [answered(10), Outcome::Failed(ms(20)), Outcome::Unanswered, Outcome::Undelivered] {
+        for outcome in [
+            answered(10),
+            ResponseOutcome::Failed(ms(20)),
+            ResponseOutcome::Unanswered,
+            ResponseOutcome::Undelivered,
+        ] {
             responses.observe(&quote(outcome), at_minute(7));
         }
         let of_transfer = Response { kind: RequestKind::Transfer, asker: None, ..quote(answered(1)) };
@@ -448,7 +453,7 @@ mod tests {
     fn minutes_rotate_and_totals_stay() {
         let responses = ResponseTimes::default();
         responses.observe(&quote(answered(4_000)), at_minute(10));
-        responses.observe(&quote(Outcome::Unanswered), at_minute(12));
+        responses.observe(&quote(ResponseOutcome::Unanswered), at_minute(12));
         let seen = |minute| {
             let found = responses.summaries(at_minute(minute)).remove(0);
             let kind = found.kinds[0];
@@ -470,7 +475,7 @@ mod tests {
     fn pairs_are_limited_and_idle_ones_are_replaced() {
         let responses = ResponseTimes::default();
         let max = u32::try_from(ResponseTimes::PAIRS_MAX).unwrap();
-        let of_asker = |asker| Response { asker: Some(id(asker)), ..quote(Outcome::Unanswered) };
+        let of_asker = |asker| Response { asker: Some(id(asker)), ..quote(ResponseOutcome::Unanswered) };
         (1..=max + 5).for_each(|asker| responses.observe(&of_asker(asker), at_minute(1)));
         let found = responses.summaries(at_minute(1)).remove(0);
         assert_eq!(found.pairs.len(), ResponseTimes::PAIRS_MAX);

@@ -2,7 +2,7 @@
 //! engine recovers from the data after a kill and after a power loss, and continues. The day ends as without a failure.
 
 use upesi_engine::{EngineHandle, StopReason, SubmitError};
-use upesi_journal::sim_disk::{Fault, Kept, SimDisk};
+use upesi_journal::sim_disk::{DiskFault, SimDisk, SurvivingData};
 use upesi_ledger::command::{AdvanceItem, NewSettlement, SettlementAbort, SettlementAdvance};
 use upesi_ledger::{AdminCommand, Ledger, SettlementId, SettlementState, WindowId};
 use upesi_testsupport::scheme::{admin, fulfil, id, prepare, try_onboard};
@@ -174,7 +174,7 @@ fn a_close_and_each_stage_survive_a_crash_at_any_operation() {
 /// Fails at an operation, and completes the day with the remaining data. Returns the last durable records.
 async fn crash_at(ordinal: u64, expected: &str) -> Vec<u64> {
     let disk = SimDisk::new(ordinal);
-    disk.inject(ordinal, Fault::Broken);
+    disk.inject(ordinal, DiskFault::Broken);
     let (engine, handle) = start(&disk);
     match day(&handle).await {
         // The operation was part of the shutdown.
@@ -186,9 +186,11 @@ async fn crash_at(ordinal: u64, expected: &str) -> Vec<u64> {
         }
     }
     let mut kept = Vec::new();
-    for after in
-        [disk.after_kill(), disk.after_power_loss(Kept::Nothing), disk.after_power_loss(Kept::Some(ordinal))]
-    {
+    for after in [
+        disk.after_kill(),
+        disk.after_power_loss(SurvivingData::Nothing),
+        disk.after_power_loss(SurvivingData::Some(ordinal)),
+    ] {
         let (engine, handle) = start(&after);
         kept.push(handle.read(Ledger::last_seq).await.unwrap());
         let found = told(&handle).await;

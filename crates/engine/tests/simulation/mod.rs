@@ -12,7 +12,7 @@ use upesi_engine::{
     DurableRecord, Effects, Engine, EngineHandle, EngineMetrics, EngineOptions, Participants, Payload,
     Storage, SubmitError,
 };
-use upesi_journal::sim_disk::{Fault, Kept, Random, SimDisk};
+use upesi_journal::sim_disk::{DiskFault, Random, SimDisk, SurvivingData};
 use upesi_ledger::codec::Decoder;
 use upesi_ledger::command::{Abort, Get};
 use upesi_ledger::{CallbackKey, Command, PublicState, Reply, Stored as _, Transfer};
@@ -147,7 +147,7 @@ impl Run {
     fn injure(&mut self) {
         let bits = self.random.below(11);
         let ordinal = (1 << bits) - 1 + self.random.below(1 << bits);
-        let fault = if self.random.one_in(4) { Fault::Broken } else { Fault::Crash };
+        let fault = if self.random.one_in(4) { DiskFault::Broken } else { DiskFault::Crash };
         self.disk.inject(ordinal, fault);
     }
 
@@ -190,7 +190,7 @@ impl Run {
         }
         if !self.random.one_in(3) {
             // This is not an orderly shutdown: nothing reaches the disk any longer.
-            self.disk.inject(self.disk.operations().len() as u64, Fault::Crash);
+            self.disk.inject(self.disk.operations().len() as u64, DiskFault::Crash);
         }
         engine.shutdown();
     }
@@ -210,9 +210,9 @@ impl Run {
                 self.disk = self.disk.after_kill();
                 return;
             }
-            1 => Kept::Everything,
-            2 => Kept::Nothing,
-            _ => Kept::Some(self.random.bits()),
+            1 => SurvivingData::Everything,
+            2 => SurvivingData::Nothing,
+            _ => SurvivingData::Some(self.random.bits()),
         };
         self.archive.crash();
         self.disk = self.disk.after_power_loss(kept);

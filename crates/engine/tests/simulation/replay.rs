@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use upesi_engine::{Engine, EngineHandle, Followed, follow};
+use upesi_engine::{DecodedRecord, Engine, EngineHandle, follow};
 use upesi_journal::{Disk, EmbeddedLog, SnapshotStore};
 use upesi_ledger::{Callback, Ledger, LedgerConfig};
 
@@ -30,7 +30,7 @@ impl Run {
         }
         let mut callbacks: Vec<(u64, Vec<Callback>)> = Vec::new();
         let mut records = follow(&log, ledger.last_seq() + 1);
-        while let Some(Followed { seq, time, record, .. }) = records.next().unwrap() {
+        while let Some(DecodedRecord { seq, time, record, .. }) = records.next().unwrap() {
             ledger.evolve(seq, time, record.events, &record.callbacks);
             callbacks.push((seq, record.callbacks));
             for snapshot in snapshots.iter().filter(|snapshot| snapshot.seq == seq) {

@@ -14,8 +14,8 @@ macro_rules! parsers {
 const PARSERS: &[Parser] = parsers![
     parse_prepare,
     parse_fulfil,
-    parse_conversion,
-    parse_conversion_fulfil,
+    parse_fx_transfer,
+    parse_fx_transfer_fulfil,
     parse_bulk_transfer,
     parse_bulk_fulfil,
     parse_error_body,

@@ -9,11 +9,11 @@
 mod bulk_quote;
 mod bulk_transfer;
 mod completed_timestamp;
-mod conversion;
 mod error;
 mod every;
 mod extension_list;
 mod fx_quote;
+mod fx_transfer;
 mod json;
 mod object;
 mod participants;
@@ -37,14 +37,14 @@ pub use bulk_transfer::{
     parse_bulk_fulfil, parse_bulk_transfer,
 };
 pub use completed_timestamp::{CompletionFault, check_completed_timestamp, completed_timestamp_fault};
-pub use conversion::{
-    ConversionBody, ConversionFulfilBody, ConvertedAmount, parse_conversion, parse_conversion_fulfil,
-};
 pub use error::{ErrorBody, parse_error_body, parse_error_body_of};
 pub use every::refusals;
 pub use fx_quote::{
     ConversionAmount, ConversionTerms, FxQuoteRequest, FxQuoteResponse, parse_fx_quote_request,
     parse_fx_quote_response,
+};
+pub use fx_transfer::{
+    ConvertedAmount, FxTransferBody, FxTransferFulfilBody, parse_fx_transfer, parse_fx_transfer_fulfil,
 };
 pub use object::JSON_DEPTH_MAX;
 pub use participants::{

@@ -10,7 +10,9 @@ use alloc::vec::Vec;
 use upesi_types::{ErrorCode, FspId, Timestamp};
 
 use super::HeaderLookup;
-use super::media_type::{Verdict, accepts_anything, judge_accept, judge_content_type, write_content_type};
+use super::media_type::{
+    MediaTypeResult, accepts_anything, judge_accept, judge_content_type, write_content_type,
+};
 use crate::{Method, Resource, SyncError, Version, Versions};
 
 const NAME_CHARS_MAX: usize = 32;
@@ -108,12 +110,14 @@ fn check_accept(
         return Ok(());
     }
     match judge_accept(headers.get_all("accept"), resource, versions) {
-        Verdict::Accepted(()) => Ok(()),
-        Verdict::Malformed if headers.get("accept").is_some_and(is_iso20022) => Err(no_iso20022("accept")),
-        Verdict::Malformed => {
+        MediaTypeResult::Accepted(()) => Ok(()),
+        MediaTypeResult::Malformed if headers.get("accept").is_some_and(is_iso20022) => {
+            Err(no_iso20022("accept"))
+        }
+        MediaTypeResult::Malformed => {
             Err(wanted(ErrorCode::MALFORMED_SYNTAX, "Invalid accept header", resource, versions))
         }
-        Verdict::Unsupported => Err(SyncError::unsupported_version(
+        MediaTypeResult::Unsupported => Err(SyncError::unsupported_version(
             "The Client requested an unsupported version, see extension list for supported version(s).",
             versions,
         )),
@@ -144,15 +148,17 @@ fn check_content_type(
     };
     let content_type = core::str::from_utf8(content_type).unwrap_or_default();
     match judge_content_type(content_type, resource, versions) {
-        Verdict::Accepted(version) => Ok(Some(version)),
-        Verdict::Malformed if is_iso20022(content_type.as_bytes()) => Err(no_iso20022("content-type")),
-        Verdict::Malformed if resource.is_payment_request() && !is_json(content_type) => {
+        MediaTypeResult::Accepted(version) => Ok(Some(version)),
+        MediaTypeResult::Malformed if is_iso20022(content_type.as_bytes()) => {
+            Err(no_iso20022("content-type"))
+        }
+        MediaTypeResult::Malformed if resource.is_payment_request() && !is_json(content_type) => {
             Err(wanted(ErrorCode::MALFORMED_SYNTAX, "Unsupported Media Type", resource, versions))
         }
-        Verdict::Malformed => {
+        MediaTypeResult::Malformed => {
             Err(wanted(ErrorCode::MALFORMED_SYNTAX, "Invalid content-type header", resource, versions))
         }
-        Verdict::Unsupported => Err(SyncError::unsupported_version(
+        MediaTypeResult::Unsupported => Err(SyncError::unsupported_version(
             "Client supplied a protocol version which is not supported by the server",
             versions,
         )),

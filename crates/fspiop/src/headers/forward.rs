@@ -72,7 +72,7 @@ pub struct Forward<'a> {
 /// scheme's rules then chose the receiver. A `GET`, whose signature is not verified, gets the receiver that the lookup
 /// found as its destination. A malformed `traceparent` is removed together with its `tracestate`.
 pub fn rewrite_for_forward(request: &[u8], message: &Forward<'_>, out: &mut Vec<u8>) {
-    let mut seen = Seen::default();
+    let mut seen = PresentHeaders::default();
     let (trace, has_signature) = survey(request);
     let is_signed = has_signature && message.is_from_dfsp();
     for (name, value) in Block(request).iter() {
@@ -133,7 +133,7 @@ const QUOTING_OTHERS: [&[u8]; 4] = [b"tracestate", b"baggage", b"fspiop-encrypti
 
 /// The required headers that the request already contained.
 #[derive(Default)]
-struct Seen {
+struct PresentHeaders {
     source: bool,
     destination: bool,
     method: bool,
@@ -211,7 +211,7 @@ impl Forward<'_> {
         }
     }
 
-    fn write_unseen(&self, seen: &Seen, is_signed: bool, out: &mut Vec<u8>) {
+    fn write_unseen(&self, seen: &PresentHeaders, is_signed: bool, out: &mut Vec<u8>) {
         if !self.is_from_dfsp() {
             if !seen.content_type {
                 self.write_content_type(b"", out);

@@ -17,7 +17,7 @@ const BASE: &str = "application/vnd.interoperability.";
 
 /// The result of judging a media type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict<T> {
+pub(crate) enum MediaTypeResult<T> {
     Accepted(T),
     /// Well-formed, but with a version that the hub does not support.
     Unsupported,
@@ -52,13 +52,17 @@ fn to_version(major: &str, minor: &str) -> Option<Version> {
 }
 
 /// Judges a `Content-Type`. Major and minor version are required.
-pub(crate) fn judge_content_type(value: &str, resource: Resource, versions: &Versions) -> Verdict<Version> {
+pub(crate) fn judge_content_type(
+    value: &str,
+    resource: Resource,
+    versions: &Versions,
+) -> MediaTypeResult<Version> {
     match split(value, resource) {
         Some(Some(VersionText { major, minor: Some(minor) })) => match to_version(major, minor) {
-            Some(version) if versions.accepts(version) => Verdict::Accepted(version),
-            _ => Verdict::Unsupported,
+            Some(version) if versions.accepts(version) => MediaTypeResult::Accepted(version),
+            _ => MediaTypeResult::Unsupported,
         },
-        _ => Verdict::Malformed,
+        _ => MediaTypeResult::Malformed,
     }
 }
 
@@ -80,11 +84,11 @@ pub(crate) fn judge_accept<'a>(
     lines: impl Iterator<Item = &'a [u8]>,
     resource: Resource,
     versions: &Versions,
-) -> Verdict<()> {
-    let mut verdict = Verdict::Unsupported;
+) -> MediaTypeResult<()> {
+    let mut verdict = MediaTypeResult::Unsupported;
     for element in elements(lines) {
         let supported = match split(element, resource) {
-            None => return Verdict::Malformed,
+            None => return MediaTypeResult::Malformed,
             Some(None) => true,
             Some(Some(VersionText { major, minor: None })) => {
                 parse_number(major).is_some_and(|major| versions.accepts_major(major))
@@ -94,7 +98,7 @@ pub(crate) fn judge_accept<'a>(
             }
         };
         if supported {
-            verdict = Verdict::Accepted(());
+            verdict = MediaTypeResult::Accepted(());
         }
     }
     verdict
@@ -113,7 +117,7 @@ pub(crate) fn write_accept(out: &mut Vec<u8>, resource: Resource, version: Versi
 
 #[cfg(test)]
 mod tests {
-    use super::Verdict::{Accepted, Malformed, Unsupported};
+    use super::MediaTypeResult::{Accepted, Malformed, Unsupported};
     use super::*;
 
     const TRANSFERS: &str = "application/vnd.interoperability.transfers+json";

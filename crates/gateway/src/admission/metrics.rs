@@ -26,18 +26,18 @@ use upesi_types::FspId;
 use super::Refusal;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Taken {
+struct AcceptedLabels {
     class: &'static str,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Refused {
+struct RejectedLabels {
     class: &'static str,
     reason: &'static str,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Sender {
+struct SenderLabels {
     fsp: String,
 }
 
@@ -46,7 +46,7 @@ pub(super) struct AdmissionMetrics {
     taken: [Counter; 2],
     /// By [`Class`], then by [`Refusal`].
     refused: [[Counter; Refusal::ALL.len()]; 2],
-    by_source: Family<Sender, Counter>,
+    by_source: Family<SenderLabels, Counter>,
     held: Counter,
     limit: Gauge,
     delay_seconds: Gauge<f64, AtomicU64>,
@@ -75,8 +75,9 @@ const fn reason_name(refusal: Refusal) -> &'static str {
 
 impl AdmissionMetrics {
     pub(super) fn register(registry: &mut Registry) -> Self {
-        let (taken, refused) = (Family::<Taken, Counter>::default(), Family::<Refused, Counter>::default());
-        let by_source = Family::<Sender, Counter>::default();
+        let (taken, refused) =
+            (Family::<AcceptedLabels, Counter>::default(), Family::<RejectedLabels, Counter>::default());
+        let by_source = Family::<SenderLabels, Counter>::default();
         let (held, limit, engine_waiting) = (Counter::default(), Gauge::default(), Gauge::default());
         let delay_seconds = Gauge::<f64, AtomicU64>::default();
         registry.register("upesi_admission_taken", "Admitted requests", taken.clone());
@@ -106,10 +107,11 @@ impl AdmissionMetrics {
             "Requests waiting for the engine",
             engine_waiting.clone(),
         );
-        let taken = Class::ALL.map(|class| taken.get_or_create_owned(&Taken { class: class_name(class) }));
+        let taken =
+            Class::ALL.map(|class| taken.get_or_create_owned(&AcceptedLabels { class: class_name(class) }));
         let refused = Class::ALL.map(|class| {
             Refusal::ALL.map(|refusal| {
-                let labels = Refused { class: class_name(class), reason: reason_name(refusal) };
+                let labels = RejectedLabels { class: class_name(class), reason: reason_name(refusal) };
                 refused.get_or_create_owned(&labels)
             })
         });
@@ -127,7 +129,7 @@ impl AdmissionMetrics {
     /// Uses only the names of participants as labels, so that senders cannot create time series.
     pub(super) fn refuse_source(&self, name: Option<FspId>, count: u64) {
         let fsp = name.map_or_else(|| "other".to_owned(), |name| name.as_str().to_owned());
-        self.by_source.get_or_create(&Sender { fsp }).inc_by(count);
+        self.by_source.get_or_create(&SenderLabels { fsp }).inc_by(count);
     }
 
     pub(super) fn delay_refusal(&self) {

@@ -21,7 +21,7 @@ use http::Method;
 use prometheus_client::registry::Registry;
 use tokio::time::Instant;
 use upesi_admission::{
-    Admission, AdmissionConfig, Class, INTERVAL_MS, ORDINARY_BODY_BYTES_MAX, Observed, SourceId,
+    Admission, AdmissionConfig, AdmissionInterval, Class, INTERVAL_MS, ORDINARY_BODY_BYTES_MAX, SourceId,
     quota_of_rate,
 };
 use upesi_engine::{Participants, SharedParticipants};
@@ -115,14 +115,14 @@ pub(crate) struct AdmissionGate {
     next_interval_ns: AtomicU64,
     /// By [`Class`].
     is_open: [AtomicBool; 2],
-    core: Mutex<Core>,
+    core: Mutex<AdmissionState>,
     metrics: AdmissionMetrics,
     /// Prepared answers by [`Refusal`], so that a rejection costs as little as possible.
     bodies: [Bytes; Refusal::ALL.len()],
 }
 
 #[derive(Debug)]
-struct Core {
+struct AdmissionState {
     admission: Admission,
     last_interval_ns: u64,
 }
@@ -155,7 +155,7 @@ impl AdmissionGate {
             engine: EngineBacklog::new(&settings),
             next_interval_ns: AtomicU64::new(INTERVAL_NS),
             is_open: Class::ALL.map(|class| AtomicBool::new(admission.is_open(class))),
-            core: Mutex::new(Core { admission, last_interval_ns: 0 }),
+            core: Mutex::new(AdmissionState { admission, last_interval_ns: 0 }),
             metrics: AdmissionMetrics::register(registry),
             bodies: Refusal::ALL.map(|refusal| Bytes::from(refusal.error().to_body())),
             settings,
@@ -243,7 +243,7 @@ impl AdmissionGate {
         u64::try_from(instant.saturating_duration_since(self.started).as_nanos()).unwrap_or(u64::MAX)
     }
 
-    fn core(&self) -> MutexGuard<'_, Core> {
+    fn core(&self) -> MutexGuard<'_, AdmissionState> {
         self.core.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -274,7 +274,11 @@ impl AdmissionGate {
         for (source, count) in core.admission.refused() {
             self.metrics.refuse_source(self.name(source), count);
         }
-        core.admission.end_interval(Observed { delay_us: seen.delay_us, taken: seen.taken, intervals });
+        core.admission.end_interval(AdmissionInterval {
+            delay_us: seen.delay_us,
+            taken: seen.taken,
+            intervals,
+        });
         for class in Class::ALL {
             self.is_open[class as usize].store(core.admission.is_open(class), Ordering::Relaxed);
             self.metrics.take(class, seen.taken[class as usize]);

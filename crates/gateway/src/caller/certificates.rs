@@ -9,7 +9,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 use tokio::time::Instant;
-use upesi_http::Facts;
+use upesi_http::CertificateFacts;
 
 /// Metric of the first expiry among a participant's certificates, in seconds since 1970.
 pub const FIRST_EXPIRY_SEEN: &str = "upesi_caller_certificate_expiry_timestamp_seconds";
@@ -27,7 +27,7 @@ struct Bound {
 }
 
 #[derive(Debug)]
-struct Seen {
+struct CachedCertificate {
     sha256: [u8; 32],
     not_after_s: i64,
     at: Instant,
@@ -39,7 +39,7 @@ pub(super) struct Certificates {
     ends: Family<Bound, Gauge>,
     counts: Family<Bound, Gauge>,
     /// By participant, the latest connection first.
-    seen: Mutex<BTreeMap<String, Vec<Seen>>>,
+    seen: Mutex<BTreeMap<String, Vec<CachedCertificate>>>,
 }
 
 impl Certificates {
@@ -59,12 +59,12 @@ impl Certificates {
     }
 
     /// Records a connection of a participant with this certificate.
-    pub(super) fn note(&self, fsp: &str, facts: &Facts, now: Instant) {
+    pub(super) fn note(&self, fsp: &str, facts: &CertificateFacts, now: Instant) {
         let mut all = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let seen = all.entry(fsp.to_owned()).or_default();
         let sha256 = facts.certificate_sha256.0;
         seen.retain(|known| known.sha256 != sha256 && now.saturating_duration_since(known.at) < SEEN_FOR);
-        seen.insert(0, Seen { sha256, not_after_s: facts.not_after_s, at: now });
+        seen.insert(0, CachedCertificate { sha256, not_after_s: facts.not_after_s, at: now });
         seen.truncate(CERTIFICATES_MAX);
         let first = seen.iter().map(|known| known.not_after_s).min().unwrap_or(facts.not_after_s);
         let (bound, count) = (Bound { fsp: fsp.to_owned() }, seen.len() as i64);
@@ -82,7 +82,7 @@ mod tests {
     #[test]
     fn metric_shows_the_earliest_expiry_of_the_last_day() {
         let facts = super::super::tests::facts();
-        let certificate = |number: u8, not_after_s| Facts {
+        let certificate = |number: u8, not_after_s| CertificateFacts {
             certificate_sha256: Fingerprint([number; 32]),
             not_after_s,
             ..facts.clone()

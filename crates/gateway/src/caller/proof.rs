@@ -9,9 +9,9 @@ use http::header::AUTHORIZATION;
 use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
 use upesi_engine::{Clock, Participants};
-use upesi_http::{Connection, Facts, PeerIdentity};
+use upesi_http::{CertificateFacts, Connection, PeerIdentity};
 use upesi_ledger::{Binding, BindingKind};
-use upesi_oidc::{Claims, Fault, Provider};
+use upesi_oidc::{Claims, Provider, TokenFault};
 
 use super::{Callers, Denial, bindings_of, identity_of};
 
@@ -32,10 +32,10 @@ pub(crate) struct Proof {
 
 /// The fault of a token, or of a gateway's statement. Only the log shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Flaw {
+pub(crate) enum ProofError {
     /// The header `Authorization` is not a bearer token, or there are two.
     Form,
-    Token(Fault),
+    Token(TokenFault),
     /// The token has no client, or two.
     NoClient,
     /// The gateway names no participant's client, or two.
@@ -44,7 +44,7 @@ pub(crate) enum Flaw {
     UnknownName,
 }
 
-impl Display for Flaw {
+impl Display for ProofError {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Form => "the header Authorization is not one bearer token",
@@ -57,15 +57,15 @@ impl Display for Flaw {
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Verified {
+pub(super) struct VerifiedToken {
     pub(super) client: Binding,
     /// SHA-256 of the certificate that the token is bound to.
     pub(super) certificate: Option<[u8; 32]>,
     pub(super) good_until_s: i64,
 }
 
-impl Verified {
-    fn of(claims: &Claims) -> Result<Self, Flaw> {
+impl VerifiedToken {
+    fn of(claims: &Claims) -> Result<Self, ProofError> {
         let names = ["azp", "client_id"].map(|name| claims.text(name));
         let client = match names {
             [Some(one), Some(other)] if one != other => None,
@@ -73,13 +73,13 @@ impl Verified {
         };
         let client = client.and_then(|client| Binding::new(BindingKind::OauthClient, client));
         Ok(Self {
-            client: client.ok_or(Flaw::NoClient)?,
-            certificate: claims.certificate().map_err(Flaw::Token)?,
+            client: client.ok_or(ProofError::NoClient)?,
+            certificate: claims.certificate().map_err(ProofError::Token)?,
             good_until_s: claims.good_until_s(),
         })
     }
 
-    fn is_for(&self, facts: Option<&Facts>) -> bool {
+    fn is_for(&self, facts: Option<&CertificateFacts>) -> bool {
         self.certificate.is_none_or(|digest| facts.is_some_and(|facts| facts.certificate_sha256.0 == digest))
     }
 }
@@ -89,14 +89,14 @@ pub(crate) struct Tokens {
     provider: Provider,
     are_required: bool,
     clock: Arc<dyn Clock>,
-    known: Mutex<Known>,
+    known: Mutex<VerifiedTokens>,
 }
 
 /// Verified tokens by SHA-256, for one generation of the provider's keys.
 #[derive(Debug, Default)]
-struct Known {
+struct VerifiedTokens {
     generation: u64,
-    tokens: HashMap<[u8; 32], Arc<Verified>>,
+    tokens: HashMap<[u8; 32], Arc<VerifiedToken>>,
 }
 
 impl fmt::Debug for Tokens {
@@ -111,13 +111,13 @@ impl Tokens {
     }
 
     /// The verified token of a request; `None` if it has no token and needs none.
-    async fn of(&self, headers: &HeaderMap) -> Result<Option<Arc<Verified>>, Denial> {
+    async fn of(&self, headers: &HeaderMap) -> Result<Option<Arc<VerifiedToken>>, Denial> {
         let mut values = headers.get_all(AUTHORIZATION).iter();
         let Some(value) = values.next() else {
             return if self.are_required { Err(Denial::NoToken) } else { Ok(None) };
         };
         let text = value.to_str().ok().filter(|_| values.next().is_none()).and_then(bearer);
-        let text = text.ok_or(Denial::Token(Flaw::Form))?;
+        let text = text.ok_or(Denial::Token(ProofError::Form))?;
         let digest = Sha256::digest(text).into();
         let now = self.clock.now();
         let generation = self.provider.generation();
@@ -127,8 +127,8 @@ impl Tokens {
             return Ok(Some(Arc::clone(known)));
         }
         let claims = self.provider.verify(text, now).await;
-        let claims = claims.map_err(|fault| Denial::Token(Flaw::Token(fault)))?;
-        let verified = Arc::new(Verified::of(&claims).map_err(Denial::Token)?);
+        let claims = claims.map_err(|fault| Denial::Token(ProofError::Token(fault)))?;
+        let verified = Arc::new(VerifiedToken::of(&claims).map_err(Denial::Token)?);
         // If keys were fetched meanwhile, a new cache has begun. This token enters it with its next request.
         let mut known = self.known(generation);
         if known.tokens.len() >= TOKENS_MAX {
@@ -139,10 +139,10 @@ impl Tokens {
     }
 
     /// The tokens that were verified with keys of this generation.
-    fn known(&self, generation: u64) -> MutexGuard<'_, Known> {
+    fn known(&self, generation: u64) -> MutexGuard<'_, VerifiedTokens> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if known.generation != generation {
-            *known = Known { generation, tokens: HashMap::new() };
+            *known = VerifiedTokens { generation, tokens: HashMap::new() };
         }
         known
     }
@@ -185,15 +185,15 @@ impl Callers {
 
     pub(super) fn prove_with(
         &self,
-        token: Option<&Verified>,
+        token: Option<&VerifiedToken>,
         headers: &mut HeaderMap,
-        facts: Option<&Facts>,
+        facts: Option<&CertificateFacts>,
     ) -> Result<Option<Proof>, Denial> {
         let participants = self.participants.get();
         let by_token = match token {
             None => None,
             Some(token) if !token.is_for(facts) => {
-                return Err(Denial::Token(Flaw::Token(Fault::Confirmation)));
+                return Err(Denial::Token(ProofError::Token(TokenFault::Confirmation)));
             }
             Some(token) => {
                 let found = participants.bound_by(&token.client);
@@ -216,7 +216,7 @@ impl Callers {
 /// The participant that a gateway acts for; `None` if the certificate is not bound to a gateway.
 fn spoken_for(
     participants: &Participants,
-    facts: &Facts,
+    facts: &CertificateFacts,
     headers: &mut HeaderMap,
 ) -> Result<Option<PeerIdentity>, Denial> {
     let gateways: Vec<_> = bindings_of(facts).filter(|binding| participants.is_of_gateway(binding)).collect();
@@ -226,7 +226,7 @@ fn spoken_for(
     let mut names = headers.get_all(CLIENT_ID).iter();
     let name = names.next().and_then(|name| name.to_str().ok()).filter(|_| names.next().is_none());
     let name = name.filter(|name| (1..=CLIENT_BYTES_MAX).contains(&name.len()));
-    let name = name.ok_or(Denial::Gateway(Flaw::NoName))?;
+    let name = name.ok_or(Denial::Gateway(ProofError::NoName))?;
     let mut found = None;
     for gateway in &gateways {
         match (found, participants.bound_by(&Binding::by_gateway(gateway, name))) {
@@ -237,5 +237,5 @@ fn spoken_for(
     }
     let identity = found.and_then(|id| identity_of(participants, id));
     headers.remove(CLIENT_ID);
-    identity.map(Some).ok_or(Denial::Gateway(Flaw::UnknownName))
+    identity.map(Some).ok_or(Denial::Gateway(ProofError::UnknownName))
 }

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use upesi_http::{Fingerprint, VerifiedIssuer};
 use upesi_ledger::Block;
 
-use super::proof::Verified;
+use super::proof::VerifiedToken;
 use super::*;
 
 const DIGEST: &str = "00f0c1d2e3f4a5b6c7d8e9f00112233445566778899aabbccddeeff001122334";
@@ -89,8 +89,8 @@ fn participants_behind() -> Participants {
 }
 
 /// Facts of a certificate without a binding.
-pub(super) fn facts() -> Facts {
-    Facts {
+pub(super) fn facts() -> CertificateFacts {
+    CertificateFacts {
         subject: "CN=somebody".into(),
         common_name: Some("somebody".into()),
         subject_parts: vec![("CN", "somebody".into())],
@@ -111,7 +111,7 @@ pub(super) fn facts() -> Facts {
     }
 }
 
-fn found(change: impl FnOnce(&mut Facts)) -> Result<Option<String>, Denial> {
+fn found(change: impl FnOnce(&mut CertificateFacts)) -> Result<Option<String>, Denial> {
     let mut facts = facts();
     change(&mut facts);
     facts.has_alternative_names |= !facts.dns.is_empty() || !facts.uris.is_empty();
@@ -119,7 +119,7 @@ fn found(change: impl FnOnce(&mut Facts)) -> Result<Option<String>, Denial> {
     Ok(identity.map(|identity| format!("{} {}", identity.number, identity.name)))
 }
 
-fn part(attribute: &'static str, text: &str) -> impl FnOnce(&mut Facts) {
+fn part(attribute: &'static str, text: &str) -> impl FnOnce(&mut CertificateFacts) {
     move |facts| facts.subject_parts = vec![(attribute, text.into())]
 }
 
@@ -150,17 +150,17 @@ fn certificate_that_only_resembles_a_binding_is_unbound() {
     {
         assert_eq!(found(part(attribute, text)), nobody, "{attribute}={text}");
     }
-    let of_another_issuer = |facts: &mut Facts| {
+    let of_another_issuer = |facts: &mut CertificateFacts| {
         part("CN", "greenbank")(facts);
         facts.issuer = "CN=Other".into();
     };
     assert_eq!(found(of_another_issuer), nobody);
-    let with_the_issuer_in_its_name = |facts: &mut Facts| {
+    let with_the_issuer_in_its_name = |facts: &mut CertificateFacts| {
         part("CN", "greenbank;issuer=CN=Scheme")(facts);
         facts.issuer = "CN=Other".into();
     };
     assert_eq!(found(with_the_issuer_in_its_name), nobody);
-    let with_alternative_names = |facts: &mut Facts| {
+    let with_alternative_names = |facts: &mut CertificateFacts| {
         part("CN", "greenbank")(facts);
         facts.has_alternative_names = true;
     };
@@ -172,7 +172,7 @@ fn certificate_that_only_resembles_a_binding_is_unbound() {
 }
 
 /// A certificate with one of the names, from an issuer below one of two trusted authorities.
-fn of_one_of_two(facts: &mut Facts, issuer: char, has_unique_name: bool) {
+fn of_one_of_two(facts: &mut CertificateFacts, issuer: char, has_unique_name: bool) {
     let spki_sha256 = print(issuer);
     let is_of_only_authority = false;
     facts.verified_issuer = Some(VerifiedIssuer { spki_sha256, is_of_only_authority, has_unique_name });
@@ -181,10 +181,12 @@ fn of_one_of_two(facts: &mut Facts, issuer: char, has_unique_name: bool) {
 #[test]
 fn subject_name_is_bound_to_the_key_of_its_issuer() {
     let (green, nobody, no_key) = (Ok(Some("2 greenbank".to_owned())), Ok(None), Err(Denial::IssuerKey));
-    let uri = |text: &'static str| move |facts: &mut Facts| facts.uris = vec![text.into()];
-    let dns = |text: &'static str| move |facts: &mut Facts| facts.dns = vec![text.into()];
-    type Change<'a> = &'a dyn Fn(&mut Facts);
-    let ou = |text: &'static str| move |facts: &mut Facts| facts.subject_parts = vec![("OU", text.into())];
+    let uri = |text: &'static str| move |facts: &mut CertificateFacts| facts.uris = vec![text.into()];
+    let dns = |text: &'static str| move |facts: &mut CertificateFacts| facts.dns = vec![text.into()];
+    type Change<'a> = &'a dyn Fn(&mut CertificateFacts);
+    let ou = |text: &'static str| {
+        move |facts: &mut CertificateFacts| facts.subject_parts = vec![("OU", text.into())]
+    };
     for change in [&uri("fspiop:keyed/greenbank") as Change<'_>, &dns("keyed.example"), &ou("keyed")] {
         for (issuer, has_unique_name, expected) in
             [('a', false, &green), ('a', true, &green), ('b', false, &nobody), ('b', true, &nobody)]
@@ -229,17 +231,17 @@ fn subject_name_is_bound_to_the_key_of_its_issuer() {
 
 #[test]
 fn certificate_bound_to_two_participants_is_ambiguous() {
-    let both = |facts: &mut Facts| {
+    let both = |facts: &mut CertificateFacts| {
         facts.spki_sha256 = print('2');
         facts.dns = vec!["other.example".into(), "blue.example".into()];
     };
     assert_eq!(found(both), Err(Denial::Ambiguous));
-    let and_a_gateways = |facts: &mut Facts| {
+    let and_a_gateways = |facts: &mut CertificateFacts| {
         facts.spki_sha256 = print('2');
         facts.dns = vec!["edge.example".into()];
     };
     assert_eq!(found(and_a_gateways), Err(Denial::Ambiguous));
-    let twice = |facts: &mut Facts| {
+    let twice = |facts: &mut CertificateFacts| {
         facts.spki_sha256 = print('2');
         facts.dns = vec!["green.example".into()];
     };
@@ -327,14 +329,15 @@ fn rejections_do_not_reveal_the_wrong_part_of_the_proof() {
     assert_eq!((shown(Denial::Ambiguous), shown(Denial::Rebound)), (unproven.clone(), unproven));
     let by_token = shown(Denial::NoToken);
     assert_eq!(by_token, (401, 3000, "Generic client error - a token of the participant is required".into()));
-    let expired = Denial::Token(Flaw::Token(upesi_oidc::Fault::Expired));
-    assert_eq!((shown(Denial::Token(Flaw::Form)), shown(expired)), (by_token.clone(), by_token));
-    let reasons = [upesi_oidc::Fault::Expired, upesi_oidc::Fault::Early, upesi_oidc::Fault::Signature]
-        .map(|fault| Denial::Token(Flaw::Token(fault)).name());
+    let expired = Denial::Token(ProofError::Token(upesi_oidc::TokenFault::Expired));
+    assert_eq!((shown(Denial::Token(ProofError::Form)), shown(expired)), (by_token.clone(), by_token));
+    let reasons =
+        [upesi_oidc::TokenFault::Expired, upesi_oidc::TokenFault::Early, upesi_oidc::TokenFault::Signature]
+            .map(|fault| Denial::Token(ProofError::Token(fault)).name());
     assert_eq!(reasons, ["token_expired", "token_not_yet_valid", "token"]);
     let no_participant = shown(Denial::Client);
     assert_eq!((no_participant.0, no_participant.1), (403, 3000));
-    let by_gateway = [Flaw::NoName, Flaw::UnknownName].map(|flaw| shown(Denial::Gateway(flaw)));
+    let by_gateway = [ProofError::NoName, ProofError::UnknownName].map(|flaw| shown(Denial::Gateway(flaw)));
     assert_eq!(by_gateway, [no_participant.clone(), no_participant.clone()]);
     assert_eq!(shown(Denial::Disagreement), no_participant);
     assert_eq!(
@@ -398,8 +401,8 @@ fn spoken(dns: &[&str], lines: &[&str]) -> Result<Option<String>, Denial> {
 
 #[test]
 fn gateway_acts_only_for_participants_bound_to_it() {
-    let no_name = Err(Denial::Gateway(Flaw::NoName));
-    let unknown = Err(Denial::Gateway(Flaw::UnknownName));
+    let no_name = Err(Denial::Gateway(ProofError::NoName));
+    let unknown = Err(Denial::Gateway(ProofError::UnknownName));
     for (dns, lines, expected) in [
         (&["edge.example"][..], &["blue"][..], Ok(Some("bluewallet".to_owned()))),
         (&["EDGE.example"], &["blue"], Ok(Some("bluewallet".to_owned()))),
@@ -425,21 +428,21 @@ fn gateway_acts_only_for_participants_bound_to_it() {
 #[test]
 fn token_and_gateway_must_identify_one_bound_participant() {
     let callers = callers(true);
-    let token = |client: &str, certificate| Verified {
+    let token = |client: &str, certificate| VerifiedToken {
         client: Binding::new(BindingKind::OauthClient, client).unwrap(),
         certificate,
         good_until_s: 0,
     };
     let mut edge = facts();
     edge.dns = vec!["edge.example".into()];
-    let prove = |token: &Verified, facts: Option<&Facts>, name: &str| {
+    let prove = |token: &VerifiedToken, facts: Option<&CertificateFacts>, name: &str| {
         let mut headers = HeaderMap::new();
         headers.insert("x-client-id", HeaderValue::from_str(name).unwrap());
         let proof = callers.prove_with(Some(token), &mut headers, facts)?;
         Ok(proof.map(|proof| (String::from(proof.identity.name), proof.is_by_gateway)))
     };
     let blue = |is_by_gateway| Ok(Some(("bluewallet".to_owned(), is_by_gateway)));
-    let confirmation = Err(Denial::Token(Flaw::Token(upesi_oidc::Fault::Confirmation)));
+    let confirmation = Err(Denial::Token(ProofError::Token(upesi_oidc::TokenFault::Confirmation)));
     assert_eq!(prove(&token("blue-client", None), None, "whoever"), blue(false));
     assert_eq!(prove(&token("blue-client", None), Some(&edge), "blue"), blue(true));
     assert_eq!(prove(&token("Blue-client", None), None, "blue"), Err(Denial::Client));

@@ -12,7 +12,7 @@ use upesi_delivery::owed::Report;
 use upesi_engine::{EngineHandle, SubmitError};
 use upesi_http::Full;
 
-use super::{Lead, Peers};
+use super::{KnownLeader, Peers};
 
 /// Path of the reports, on the leader's port for nodes.
 pub(super) const PATH: &str = "/callback-reports";
@@ -63,13 +63,13 @@ impl Couriers {
 /// Sends reports to the leader.
 #[derive(Debug)]
 pub struct ReportWay {
-    leads: watch::Receiver<Lead>,
+    leads: watch::Receiver<KnownLeader>,
     peers: Peers,
 }
 
 impl ReportWay {
     /// Follows the current leader by `leads`.
-    pub const fn new(leads: watch::Receiver<Lead>, peers: Peers) -> Self {
+    pub const fn new(leads: watch::Receiver<KnownLeader>, peers: Peers) -> Self {
         Self { leads, peers }
     }
 

@@ -12,7 +12,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 pub const CONNECTIONS_PER_NODE: usize = 256;
 /// The leader, as far as this node has read the log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Lead {
+pub struct KnownLeader {
     /// Number of the leadership; it increases with each change.
     pub epoch: u64,
     /// The leader's number; `None` without a leader.

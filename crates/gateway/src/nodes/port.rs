@@ -7,7 +7,7 @@ use http::{HeaderMap, Request as HttpRequest, Response};
 use tokio::time::Instant;
 use upesi_delivery::owed::Report;
 use upesi_delivery::{Accepted, Handler};
-use upesi_engine::{Clock, ReplyTo, Serving, SharedParticipants, SubmitError};
+use upesi_engine::{Availability, Clock, ReplyTo, SharedParticipants, SubmitError};
 use upesi_fspiop::{Method, Route, SyncError, Unroutable};
 use upesi_http::server::Refusal;
 use upesi_http::{Connection, Full, Incoming, Service};
@@ -19,14 +19,14 @@ use crate::admission::source_of;
 use crate::authenticator::TrustEveryone;
 use crate::caller::{Caller, check_blocks};
 use crate::config::GatewayConfig;
-use crate::large_bodies::{LargeBodies, Sender, Unread};
-use crate::role::{Role, Roles};
+use crate::large_bodies::{BodyFailure, LargeBodies, Sender};
+use crate::role::{HubRole, HubRoles};
 use crate::{answer, request};
 
 /// Accepts requests that other nodes forward, while this node is the leader. Those nodes have authenticated the
 /// senders; the TLS of this port authenticates the nodes.
 pub struct NodePort<H> {
-    roles: Roles<H>,
+    roles: HubRoles<H>,
     clock: Arc<dyn Clock>,
     participants: SharedParticipants,
     config: GatewayConfig,
@@ -36,7 +36,7 @@ pub struct NodePort<H> {
 impl<H: Handler> NodePort<H> {
     /// A port in front of the gateway's handlers, with the gateway's rules and its limit on large bodies.
     pub fn new(
-        roles: Roles<H>,
+        roles: HubRoles<H>,
         clock: Arc<dyn Clock>,
         participants: SharedParticipants,
         config: GatewayConfig,
@@ -47,8 +47,8 @@ impl<H: Handler> NodePort<H> {
 
     fn leads(&self) -> bool {
         match &*self.roles.get() {
-            Role::Leads(leading) => !matches!(leading.engine.status().serving, Serving::Stopped(_)),
-            Role::Starting | Role::Follows(_) => false,
+            HubRole::Leads(leading) => !matches!(leading.engine.status().serving, Availability::Stopped(_)),
+            HubRole::Starting | HubRole::Follows(_) => false,
         }
     }
 
@@ -76,14 +76,14 @@ impl<H: Handler> NodePort<H> {
         drop(parts);
         // Read again: a body may take time.
         let role = self.roles.get();
-        let Role::Leads(leading) = &*role else { return Ok(NodeAnswer::DoesNotLead) };
+        let HubRole::Leads(leading) = &*role else { return Ok(NodeAnswer::DoesNotLead) };
         match leading.handler.handle(request).await {
             // The hub may have stopped because another node is the leader or takes over. That node knows every recorded
             // command.
             Err(error)
                 if moves_money
                     && error.code == ErrorCode::UNAVAILABLE
-                    && leading.engine.status().serving != Serving::ReadOnly =>
+                    && leading.engine.status().serving != Availability::ReadOnly =>
             {
                 Ok(NodeAnswer::DoesNotLead)
             }
@@ -96,8 +96,8 @@ impl<H: Handler> NodePort<H> {
         let sender = || Sender::Dfsp(source_of(&self.participants.get(), Caller::named(headers).source()));
         let read = self.bodies.read(body, max, deadline, sender).await;
         read.map_err(|unread| match unread {
-            Unread::Failed(error) => answer::unreadable_body(error, max),
-            Unread::Busy => answer::busy(),
+            BodyFailure::Failed(error) => answer::unreadable_body(error, max),
+            BodyFailure::Busy => answer::busy(),
         })
     }
 
@@ -113,7 +113,7 @@ impl<H: Handler> NodePort<H> {
             || SyncError::new(ErrorCode::MALFORMED_SYNTAX, "the body is not a report of callbacks");
         let report = Report::read(&bytes).ok_or_else(unreadable)?;
         let role = self.roles.get();
-        let Role::Leads(leading) = &*role else { return Ok(NodeAnswer::DoesNotLead) };
+        let HubRole::Leads(leading) = &*role else { return Ok(NodeAnswer::DoesNotLead) };
         match leading.couriers.take(report, &leading.engine) {
             Ok(()) => Ok(NodeAnswer::Handled(Ok(Accepted))),
             Err(SubmitError::Busy) => Err(answer::busy()),

@@ -12,9 +12,10 @@ use prometheus_client::registry::Registry;
 use tokio::sync::watch;
 use tokio::time::Instant;
 use upesi_engine::{ClockState, Participants, Payload, SharedParticipants};
-use upesi_gateway::nodes::{HandOn, HandOnCounts, Lead, NodePort, Peers};
+use upesi_gateway::nodes::{ForwardCounts, KnownLeader, NodePort, Peers, RequestForwarder};
 use upesi_gateway::{
-    FollowerState, Following, Gateway, GatewayConfig, GatewayContext, LargeBodies, Leading, Role, Roles,
+    FollowerRole, FollowerState, Gateway, GatewayConfig, GatewayContext, HubRole, HubRoles, LargeBodies,
+    LeaderRole,
 };
 use upesi_http::{Limits, Origin, Server, Workers};
 use upesi_ledger::{AdminCommand, Block, Command};
@@ -44,7 +45,8 @@ impl Leader {
         let config = GatewayConfig { body_bytes_max: BODY_BYTES_MAX, ..GatewayConfig::default() };
         let bodies = LargeBodies::of(&config);
         let (engine, clock) = (running.handle.clone(), running.handle.clock());
-        let port = NodePort::new(Roles::alone(engine, handler), clock, participants.clone(), config, bodies);
+        let port =
+            NodePort::new(HubRoles::alone(engine, handler), clock, participants.clone(), config, bodies);
         let bound = Server::bind("127.0.0.1:0".parse().unwrap()).unwrap();
         let port = Server::serve(bound, Limits::default(), &running.workers, Arc::new(port));
         Self { port, participants, running }
@@ -52,22 +54,22 @@ impl Leader {
 }
 
 /// The handlers of a node that becomes leader.
-type FollowerRoles = Roles<(Transfers, Others)>;
+type FollowerRoles = HubRoles<(Transfers, Others)>;
 
 struct Follower {
     server: Server,
     workers: Workers,
     roles: FollowerRoles,
-    hand_on: HandOn,
-    leads: watch::Sender<Lead>,
+    forwarder: RequestForwarder,
+    leads: watch::Sender<KnownLeader>,
     is_current: Arc<AtomicBool>,
-    counts: Arc<HandOnCounts>,
+    counts: Arc<ForwardCounts>,
 }
 
 impl Follower {
     /// The first node is the leader.
     fn of(nodes: &[SocketAddr]) -> Self {
-        let (leads, led) = watch::channel(Lead { epoch: 1, node: Some(0), ..Lead::default() });
+        let (leads, led) = watch::channel(KnownLeader { epoch: 1, node: Some(0), ..KnownLeader::default() });
         let is_current = Arc::new(AtomicBool::new(true));
         let current = Arc::clone(&is_current);
         let current = move || current.load(Ordering::SeqCst);
@@ -77,17 +79,22 @@ impl Follower {
             is_new: false,
         });
         let origins = (0..).zip(nodes.iter().map(|node| Origin::new("127.0.0.1", node.port())));
-        let counts = Arc::<HandOnCounts>::default();
-        let hand_on =
-            HandOn::new(led, Peers::new(origins, None), SharedParticipants::default(), Arc::clone(&counts));
+        let counts = Arc::<ForwardCounts>::default();
+        let forwarder = RequestForwarder::new(
+            led,
+            Peers::new(origins, None),
+            SharedParticipants::default(),
+            Arc::clone(&counts),
+        );
         let clock = Arc::new(crate::common::StandingClock);
-        let roles = FollowerRoles::new(Role::Follows(Following { health, hand_on: hand_on.clone() }));
+        let roles =
+            FollowerRoles::new(HubRole::Follows(FollowerRole { health, forwarder: forwarder.clone() }));
         let context = GatewayContext::of(clock, roles.clone());
         let gateway = Gateway::new(context, GatewayConfig::default(), &mut Registry::default());
         let workers = Workers::start(2, "follower").unwrap();
         let bound = Server::bind("127.0.0.1:0".parse().unwrap()).unwrap();
         let server = Server::serve(bound, Limits::default(), &workers, Arc::new(gateway));
-        Self { server, workers, roles, hand_on, leads, is_current, counts }
+        Self { server, workers, roles, forwarder, leads, is_current, counts }
     }
 
     fn connect(&self) -> Client {
@@ -100,7 +107,9 @@ impl Follower {
 
     /// Makes another node the leader.
     fn elect(&self, node: Option<u32>) {
-        let elected = |lead: &mut Lead| *lead = Lead { epoch: lead.epoch + 1, node, ..Lead::default() };
+        let elected = |lead: &mut KnownLeader| {
+            *lead = KnownLeader { epoch: lead.epoch + 1, node, ..KnownLeader::default() }
+        };
         self.leads.send_modify(elected);
     }
 }
@@ -381,10 +390,15 @@ fn request_without_a_leader_is_answered_in_time() {
 }
 
 /// The role of a node that processes requests with the engine of `running`.
-fn leads(running: &Running, hand_on: &HandOn) -> Role<(Transfers, Others)> {
+fn leads(running: &Running, forwarder: &RequestForwarder) -> HubRole<(Transfers, Others)> {
     let engine = running.handle.clone();
     let handler = (Transfers::new(engine.clone()), Others(None));
-    Role::Leads(Leading { engine, handler, couriers: Arc::default(), hand_on: Some(hand_on.clone()) })
+    HubRole::Leads(LeaderRole {
+        engine,
+        handler,
+        couriers: Arc::default(),
+        forwarder: Some(forwarder.clone()),
+    })
 }
 
 fn id_of(number: u32) -> String {
@@ -396,16 +410,16 @@ fn role_changes_on_an_open_connection() {
     let (other, own) = (Leader::start(None), Running::plain());
     let follower = Follower::of(&[other.port.local_addr()]);
     let role = follower.roles.get();
-    let Role::Follows(Following { health, .. }) = &*role else { panic!("it follows") };
+    let HubRole::Follows(FollowerRole { health, .. }) = &*role else { panic!("it follows") };
     let health = Arc::clone(health);
     let mut client = follower.connect();
     let mut pays = |number: u32| client.exchange(&post(&[], prepare_body(&id_of(number)))).status;
     assert_eq!(pays(1), 202);
-    follower.roles.set(leads(&own, &follower.hand_on));
+    follower.roles.set(leads(&own, &follower.forwarder));
     assert_eq!(pays(2), 202);
     assert_eq!((other.running.records(), own.records()), (1, 1));
-    let hand_on = follower.hand_on.clone();
-    follower.roles.set(Role::Follows(Following { health, hand_on }));
+    let forwarder = follower.forwarder.clone();
+    follower.roles.set(HubRole::Follows(FollowerRole { health, forwarder }));
     assert_eq!(pays(3), 202);
     assert_eq!((other.running.records(), own.records()), (2, 1));
 }
@@ -417,8 +431,8 @@ fn request_that_meets_a_handover_is_forwarded_to_the_new_leader() {
     // The first address belongs to a stopped node, the second one to the leader.
     stopped.running.engine.take().unwrap().shutdown();
     let follower = Follower::of(&[stopped.port.local_addr(), next.port.local_addr()]);
-    follower.roles.set(leads(&former, &follower.hand_on));
-    let handed_over = Lead { epoch: 1, node: None, is_sought: true };
+    follower.roles.set(leads(&former, &follower.forwarder));
+    let handed_over = KnownLeader { epoch: 1, node: None, is_sought: true };
     follower.leads.send_replace(handed_over);
     let mut client = follower.connect();
     let mut pays = |number: u32| client.exchange(&post(&[], prepare_body(&id_of(number)))).status;

@@ -102,7 +102,7 @@ fn refused_others(long: &str) -> [Vec<u8>; 2] {
     let bulk = format!(
         r#"{filler}"bulkTransferId":"{ID}","bulkQuoteId":"{ID}","payerFsp":"greenbank","payeeFsp":"nobody","individualTransfers":[{item}],"expiration":"{SOON}"}}"#
     );
-    let conversion = format!(
+    let fx_transfer = format!(
         r#"{filler}"commitRequestId":"{ID}","initiatingFsp":"greenbank","counterPartyFsp":"bluewallet","amountType":"SEND","sourceAmount":{{"currency":"KES","amount":"1"}},"targetAmount":{{"currency":"USD","amount":"1"}},"condition":"{}","expiration":"{SOON}"}}"#,
         condition()
     );
@@ -111,7 +111,7 @@ fn refused_others(long: &str) -> [Vec<u8>; 2] {
         let edits = [&format!("content-type: {media}"), &format!("accept: {media}"), long];
         request(&format!("POST /{resource}"), &edits, body)
     };
-    [of("bulkTransfers", "1.1", &bulk), of("fxTransfers", "2.0", &conversion)]
+    [of("bulkTransfers", "1.1", &bulk), of("fxTransfers", "2.0", &fx_transfer)]
 }
 
 #[test]
@@ -121,10 +121,10 @@ fn rejected_requests_leave_only_short_records() {
     let long_text = format!(r#"{{"filler":"{}"}}"#, "z".repeat(30_000));
     let from_payee = |edit| ["fspiop-source: bluewallet", "fspiop-destination: greenbank", "-accept", edit];
     let fulfil = fulfil_body().replacen('{', &format!(r#"{{"filler":"{}","#, "z".repeat(30_000)), 1);
-    let [bulk, conversion] = refused_others(&long);
+    let [bulk, fx_transfer] = refused_others(&long);
     for request in [
         bulk,
-        conversion,
+        fx_transfer,
         post(&[&long], refused_prepare(ID, "x")),
         get(ID, &[&long]),
         get(OTHER, &[&long, &format!("content-length: {}", long_text.len())])

@@ -16,7 +16,7 @@ use upesi_tls::{ClientTls, HTTP_2};
 use super::interim::Interim;
 use super::outbound::Outbound;
 use crate::Origin;
-use crate::frames::{Frames, Noted};
+use crate::frames::{FrameObservations, Frames};
 
 /// An open connection.
 #[derive(Debug)]
@@ -29,7 +29,7 @@ pub(super) struct Stream {
 #[derive(Debug)]
 enum Follower {
     Http1(Interim),
-    Http2(Frames, Arc<Noted>),
+    Http2(Frames, Arc<FrameObservations>),
 }
 
 impl Follower {
@@ -60,7 +60,7 @@ impl Stream {
     }
 
     /// Observations of the connection, used with HTTP/2 only.
-    pub(super) fn noted(&self) -> Arc<Noted> {
+    pub(super) fn noted(&self) -> Arc<FrameObservations> {
         match &self.follower {
             Follower::Http1(_) => Arc::default(),
             Follower::Http2(_, noted) => Arc::clone(noted),
@@ -72,16 +72,16 @@ impl Stream {
 enum Transport {
     Plain(TcpStream),
     Secure(Box<TlsStream<TcpStream>>),
-    Given(Box<dyn Given>),
+    Given(Box<dyn ProvidedStream>),
 }
 
 /// A stream that was passed in instead of being connected here.
-pub(super) trait Given: AsyncRead + AsyncWrite + std::fmt::Debug + Send + Unpin {}
+pub(super) trait ProvidedStream: AsyncRead + AsyncWrite + std::fmt::Debug + Send + Unpin {}
 
-impl<T: AsyncRead + AsyncWrite + std::fmt::Debug + Send + Unpin> Given for T {}
+impl<T: AsyncRead + AsyncWrite + std::fmt::Debug + Send + Unpin> ProvidedStream for T {}
 
 /// A passed-in stream as an HTTP/2 connection.
-pub(super) fn given(stream: Box<dyn Given>) -> Stream {
+pub(super) fn given(stream: Box<dyn ProvidedStream>) -> Stream {
     let follower = Follower::Http2(Frames::of_server(), Arc::default());
     Stream { transport: Transport::Given(stream), follower }
 }

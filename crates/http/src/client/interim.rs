@@ -21,13 +21,13 @@ pub(super) struct TooManyInterim;
 /// Progress of the responses to one request.
 #[derive(Debug)]
 pub(super) struct Interim {
-    place: Place,
+    place: ParserState,
     responses: u32,
     bytes: usize,
 }
 
 #[derive(Debug)]
-enum Place {
+enum ParserState {
     /// The beginning of a response, with the known part of its status line.
     Status { line: [u8; STATUS_END], length: usize },
     /// An interim response. `is_line_empty`: whether the current line is empty so far.
@@ -39,12 +39,12 @@ enum Place {
 impl Interim {
     /// State before any response.
     pub(super) const fn new() -> Self {
-        Self { place: Place::START, responses: 0, bytes: 0 }
+        Self { place: ParserState::START, responses: 0, bytes: 0 }
     }
 
     /// A request is being written: if the final response to the previous one has begun, counting starts again.
     pub(super) const fn request_begins(&mut self) {
-        if matches!(self.place, Place::Final) {
+        if matches!(self.place, ParserState::Final) {
             *self = Self::new();
         }
     }
@@ -54,7 +54,7 @@ impl Interim {
     /// Errors: of the kind [`TooManyInterim`].
     pub(super) fn read(&mut self, bytes: &[u8]) -> io::Result<()> {
         for byte in bytes {
-            if matches!(self.place, Place::Final) {
+            if matches!(self.place, ParserState::Final) {
                 break;
             }
             self.bytes += 1;
@@ -69,31 +69,34 @@ impl Interim {
     fn step(&mut self, byte: u8) {
         match &mut self.place {
             // Parsers skip empty lines before a status line.
-            Place::Status { length: 0, .. } if matches!(byte, b'\r' | b'\n') => {}
-            Place::Status { line, length } => {
+            ParserState::Status { length: 0, .. } if matches!(byte, b'\r' | b'\n') => {}
+            ParserState::Status { line, length } => {
                 line[*length] = byte;
                 *length += 1;
                 if *length == STATUS_END {
                     let is_interim = line[9] == b'1' && &line[9..] != b"101";
-                    self.place =
-                        if is_interim { Place::Interim { is_line_empty: false } } else { Place::Final };
+                    self.place = if is_interim {
+                        ParserState::Interim { is_line_empty: false }
+                    } else {
+                        ParserState::Final
+                    };
                 }
             }
-            Place::Interim { is_line_empty } => match byte {
+            ParserState::Interim { is_line_empty } => match byte {
                 b'\n' if *is_line_empty => {
                     self.responses += 1;
-                    self.place = Place::START;
+                    self.place = ParserState::START;
                 }
                 b'\n' => *is_line_empty = true,
                 b'\r' => {}
                 _ => *is_line_empty = false,
             },
-            Place::Final => {}
+            ParserState::Final => {}
         }
     }
 }
 
-impl Place {
+impl ParserState {
     const START: Self = Self::Status { line: [0; STATUS_END], length: 0 };
 }
 

@@ -14,7 +14,7 @@ use hyper_util::rt::TokioIo;
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::connector::Stream;
-use super::outbound::Place;
+use super::outbound::ConnectionPermit;
 use super::{Answer, PoolConfig, ResponseBody, fault, interim};
 use crate::body::Pieces;
 
@@ -23,7 +23,7 @@ const BUFFER_BYTES_MAX: usize = 64 * 1024;
 
 /// An open connection. It makes progress only while an exchange over it is polled, so a request costs no hop between
 /// tasks.
-pub(super) struct Live {
+pub(super) struct LiveConnection {
     sender: SendRequest<Full<Bytes>>,
     /// `None` once the connection has ended.
     connection: Option<Connection<TokioIo<Stream>, Full<Bytes>>>,
@@ -33,7 +33,7 @@ pub(super) struct Live {
     pub(super) idle_since: Instant,
     /// Generation of the certificates that it was opened with.
     pub(super) generation: u64,
-    _place: Place,
+    _place: ConnectionPermit,
 }
 
 /// Reason why an exchange failed.
@@ -50,15 +50,19 @@ pub(super) enum Failure {
     TooLarge(http::StatusCode),
 }
 
-impl std::fmt::Debug for Live {
+impl std::fmt::Debug for LiveConnection {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Live").field("used", &self.used).finish_non_exhaustive()
     }
 }
 
-impl Live {
+impl LiveConnection {
     /// Starts HTTP on an open transport.
-    pub(super) async fn handshake(stream: Stream, place: Place, generation: u64) -> hyper::Result<Box<Self>> {
+    pub(super) async fn handshake(
+        stream: Stream,
+        place: ConnectionPermit,
+        generation: u64,
+    ) -> hyper::Result<Box<Self>> {
         let (sender, connection) =
             http1::Builder::new().max_buf_size(BUFFER_BYTES_MAX).handshake(TokioIo::new(stream)).await?;
         let (connection, idle_since) = (Some(connection), Instant::now());

@@ -20,10 +20,10 @@ use tokio::time::{Instant, timeout_at};
 pub use self::exchange::{Unanswered, exchange_http2};
 use super::connector::Stream;
 use super::live::Failure;
-use super::outbound::Place;
+use super::outbound::ConnectionPermit;
 use super::{Answer, PoolConfig, ResponseBody, interim};
 use crate::body::{Pieces, bytes_of};
-use crate::frames::Noted;
+use crate::frames::FrameObservations;
 
 /// Maximum number of concurrent exchanges over a connection, if its peer allows as many.
 const STREAMS_MAX: usize = 100;
@@ -55,8 +55,8 @@ pub(super) struct Multiplexed {
     idle_since: Mutex<Instant>,
     /// Generation of the certificates that it was opened with.
     pub(super) generation: u64,
-    noted: Arc<Noted>,
-    _place: Place,
+    noted: Arc<FrameObservations>,
+    _place: ConnectionPermit,
 }
 
 /// State of a connection, recorded by the task that drives it.
@@ -83,7 +83,7 @@ impl Multiplexed {
     /// Starts HTTP/2 on an open transport, and the task that drives it.
     pub(super) async fn handshake(
         stream: Stream,
-        place: Place,
+        place: ConnectionPermit,
         generation: u64,
     ) -> Result<Arc<Self>, h2::Error> {
         let noted = stream.noted();
@@ -150,24 +150,24 @@ impl Multiplexed {
     }
 
     /// Reserves a slot for one exchange.
-    pub(super) fn take(self: &Arc<Self>) -> Shared {
+    pub(super) fn take(self: &Arc<Self>) -> ExchangeSlot {
         self.exchanges.fetch_add(1, Ordering::Relaxed);
-        Shared(Arc::clone(self))
+        ExchangeSlot(Arc::clone(self))
     }
 }
 
 /// A slot of one exchange on a connection.
 #[derive(Debug)]
-pub(super) struct Shared(Arc<Multiplexed>);
+pub(super) struct ExchangeSlot(Arc<Multiplexed>);
 
-impl Drop for Shared {
+impl Drop for ExchangeSlot {
     fn drop(&mut self) {
         *self.0.idle_since.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
         self.0.exchanges.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-impl Shared {
+impl ExchangeSlot {
     /// Whether the connection has served an exchange before.
     pub(super) fn is_used(&self) -> bool {
         self.0.is_used.load(Ordering::Relaxed)

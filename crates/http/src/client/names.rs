@@ -33,17 +33,17 @@ const FAILURE_LASTS: Duration = Duration::from_secs(1);
 
 /// The cache that some pools share. Clones share it.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Names(Arc<Shared>);
+pub(super) struct Names(Arc<ResolverState>);
 
 #[derive(Debug, Default)]
-struct Shared {
-    known: Mutex<Known>,
+struct ResolverState {
+    known: Mutex<ResolverCache>,
     /// Notified when a lookup has ended.
     ended: Notify,
 }
 
 #[derive(Debug, Default)]
-struct Known {
+struct ResolverCache {
     names: HashMap<Box<str>, Name>,
     /// Number of running lookups by peer.
     lookups: HashMap<Box<str>, usize>,
@@ -61,13 +61,13 @@ struct Name {
 
 /// The addresses of a host.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Found {
+pub(super) struct ResolvedHost {
     pub(super) addresses: Vec<IpAddr>,
     /// Whether they come from an earlier lookup.
     pub(super) is_kept: bool,
 }
 
-enum Look {
+enum CachedNames {
     Found(Vec<IpAddr>),
     /// Older addresses, while a lookup is running.
     Old(Vec<IpAddr>),
@@ -78,23 +78,28 @@ enum Look {
 
 impl Names {
     /// The addresses of a host; a lookup counts for this peer. The caller limits the time.
-    pub(super) async fn of(&self, host: &str, peer: &str, resolve: Option<Resolve>) -> io::Result<Found> {
+    pub(super) async fn of(
+        &self,
+        host: &str,
+        peer: &str,
+        resolve: Option<Resolve>,
+    ) -> io::Result<ResolvedHost> {
         if let Ok(address) = host.parse() {
-            return Ok(Found { addresses: vec![address], is_kept: false });
+            return Ok(ResolvedHost { addresses: vec![address], is_kept: false });
         }
         let mut is_kept = true;
         loop {
             let mut ended = pin!(self.0.ended.notified());
             ended.as_mut().enable();
             match self.look(host, peer, resolve, Instant::now()) {
-                Look::Found(addresses) => return Ok(Found { addresses, is_kept }),
-                Look::Failed(error) => return Err(error),
-                Look::Old(addresses) => {
+                CachedNames::Found(addresses) => return Ok(ResolvedHost { addresses, is_kept }),
+                CachedNames::Failed(error) => return Err(error),
+                CachedNames::Old(addresses) => {
                     if timeout(PATIENCE, self.until_found(host)).await.is_err() {
-                        return Ok(Found { addresses, is_kept });
+                        return Ok(ResolvedHost { addresses, is_kept });
                     }
                 }
-                Look::Wait => ended.as_mut().await,
+                CachedNames::Wait => ended.as_mut().await,
             }
             is_kept = false;
         }
@@ -118,33 +123,33 @@ impl Names {
         }
     }
 
-    fn look(&self, host: &str, peer: &str, resolve: Option<Resolve>, now: Instant) -> Look {
+    fn look(&self, host: &str, peer: &str, resolve: Option<Resolve>, now: Instant) -> CachedNames {
         let mut known = self.known();
-        let Known { names, lookups } = &mut *known;
+        let ResolverCache { names, lookups } = &mut *known;
         make_room(names, host);
         let name = names.entry(host.into()).or_insert_with(|| Name::new(now));
         name.take_found(now);
         let answer = name.answer.as_ref();
         if let Some((addresses, _)) = answer.filter(|(_, at)| now < *at + FRESH) {
-            return Look::Found(addresses.clone());
+            return CachedNames::Found(addresses.clone());
         }
         let old = answer.filter(|(_, at)| now < *at + KEPT).map(|(addresses, _)| addresses.clone());
         if let Some((kind, text, _)) = name.failure.as_ref().filter(|(.., at)| now < *at + FAILURE_LASTS) {
-            let failed = || Look::Failed(io::Error::new(*kind, text.clone()));
-            return old.map_or_else(failed, Look::Found);
+            let failed = || CachedNames::Failed(io::Error::new(*kind, text.clone()));
+            return old.map_or_else(failed, CachedNames::Found);
         }
         if !name.is_looked_up {
             let of_peer = lookups.get(peer).copied().unwrap_or_default();
             if of_peer >= LOOKUPS_PER_PEER || lookups.values().sum::<usize>() >= LOOKUPS_MAX {
-                return old.map_or(Look::Wait, Look::Found);
+                return old.map_or(CachedNames::Wait, CachedNames::Found);
             }
             if let Err(error) = self.begin(host, peer, resolve) {
-                return Look::Failed(error);
+                return CachedNames::Failed(error);
             }
             name.is_looked_up = true;
             *lookups.entry(peer.into()).or_default() += 1;
         }
-        old.map_or(Look::Wait, Look::Old)
+        old.map_or(CachedNames::Wait, CachedNames::Old)
     }
 
     /// Resolves a name on a detached thread, because the system's resolver cannot be stopped.
@@ -175,7 +180,7 @@ impl Names {
         self.0.ended.notify_waiters();
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
+    fn known(&self) -> MutexGuard<'_, ResolverCache> {
         self.0.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -216,8 +221,8 @@ mod tests {
 
     const ADDRESS: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1));
 
-    fn found(is_kept: bool) -> Found {
-        Found { addresses: vec![ADDRESS], is_kept }
+    fn found(is_kept: bool) -> ResolvedHost {
+        ResolvedHost { addresses: vec![ADDRESS], is_kept }
     }
 
     #[tokio::test(start_paused = true)]

@@ -10,7 +10,7 @@ use tokio::time::{Instant, timeout_at};
 /// The known protocol of a peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-enum Spoken {
+enum PeerProtocol {
     Unknown,
     /// HTTP/1.1, which needs a connection for each concurrent request.
     Http1,
@@ -27,7 +27,7 @@ pub(super) struct Opening {
 }
 
 /// Instruction for a request without a connection.
-pub(super) enum Turn<'a> {
+pub(super) enum OpeningStep<'a> {
     /// Open a connection.
     Opens(Opens<'a>),
     /// Check again: another request has opened one.
@@ -41,7 +41,7 @@ pub(super) enum Turn<'a> {
 impl Opening {
     /// `may_share`: whether the peer may speak HTTP/2.
     pub(super) const fn new(may_share: bool) -> Self {
-        let spoken = if may_share { Spoken::Unknown } else { Spoken::Http1 };
+        let spoken = if may_share { PeerProtocol::Unknown } else { PeerProtocol::Http1 };
         Self {
             spoken: AtomicU8::new(spoken as u8),
             is_opening: AtomicBool::new(false),
@@ -52,27 +52,27 @@ impl Opening {
 
     /// Whether a connection may be shared.
     pub(super) fn may_share(&self) -> bool {
-        self.spoken.load(Ordering::Relaxed) != Spoken::Http1 as u8
+        self.spoken.load(Ordering::Relaxed) != PeerProtocol::Http1 as u8
     }
 
     /// Records the protocol of the peer.
     pub(super) fn note(&self, is_http2: bool) {
-        let spoken = if is_http2 { Spoken::Http2 } else { Spoken::Http1 };
+        let spoken = if is_http2 { PeerProtocol::Http2 } else { PeerProtocol::Http1 };
         self.spoken.store(spoken as u8, Ordering::Relaxed);
     }
 
     /// Takes the turn, or waits for the end of another request's turn.
-    pub(super) async fn turn(&self, deadline: Instant) -> Turn<'_> {
+    pub(super) async fn turn(&self, deadline: Instant) -> OpeningStep<'_> {
         // Before the check, so that an end right after it is noticed.
         let mut ended = pin!(self.ended.notified());
         ended.as_mut().enable();
         if !self.is_opening.swap(true, Ordering::AcqRel) {
-            return Turn::Opens(Opens { opening: self, has_failed: true });
+            return OpeningStep::Opens(Opens { opening: self, has_failed: true });
         }
         match timeout_at(deadline, ended).await {
-            Err(_) => Turn::Late,
-            Ok(()) if self.has_failed.load(Ordering::Acquire) => Turn::Failed,
-            Ok(()) => Turn::Opened,
+            Err(_) => OpeningStep::Late,
+            Ok(()) if self.has_failed.load(Ordering::Acquire) => OpeningStep::Failed,
+            Ok(()) => OpeningStep::Opened,
         }
     }
 }

@@ -7,7 +7,7 @@ use tokio::net::TcpStream;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::dial::dial;
-use super::names::{Found, Names};
+use super::names::{Names, ResolvedHost};
 use crate::Guard;
 
 /// Number of connections below which a pool may use the part that is reserved for pools with few.
@@ -22,7 +22,7 @@ const FEW: usize = 4;
 /// same time.
 #[derive(Clone, Debug, Default)]
 pub struct Outbound {
-    parts: Option<Arc<Parts>>,
+    parts: Option<Arc<ConnectionBudget>>,
     guard: Guard,
     names: Names,
     /// `None`: each host counts as a peer of its own.
@@ -30,7 +30,7 @@ pub struct Outbound {
 }
 
 #[derive(Debug)]
-struct Parts {
+struct ConnectionBudget {
     connections_max: usize,
     common: Arc<Semaphore>,
     kept: Arc<Semaphore>,
@@ -38,14 +38,16 @@ struct Parts {
 
 /// Permit for one connection.
 #[derive(Debug)]
-pub(super) struct Place(#[expect(dead_code, reason = "held, not read")] Option<OwnedSemaphorePermit>);
+pub(super) struct ConnectionPermit(
+    #[expect(dead_code, reason = "held, not read")] Option<OwnedSemaphorePermit>,
+);
 
 impl Outbound {
     /// At most `connections_max` connections at the same time; at least two.
     pub fn bounded(connections_max: usize) -> Self {
         let connections_max = connections_max.clamp(2, Semaphore::MAX_PERMITS);
         let kept = (connections_max / 4).max(1);
-        let parts = Parts {
+        let parts = ConnectionBudget {
             connections_max,
             common: Arc::new(Semaphore::new(connections_max - kept)),
             kept: Arc::new(Semaphore::new(kept)),
@@ -86,7 +88,7 @@ impl Outbound {
         Ok(stream)
     }
 
-    async fn addresses_of(&self, host: &str) -> io::Result<Found> {
+    async fn addresses_of(&self, host: &str) -> io::Result<ResolvedHost> {
         let peer = self.peer.as_deref().unwrap_or(host);
         let found = self.names.of(host, peer, self.guard.names()).await?;
         self.guard.check_addresses(&found.addresses)?;
@@ -105,14 +107,14 @@ impl Outbound {
     }
 
     /// Waits for a permit of one more connection, for a pool with `open_of_pool` connections.
-    pub(super) async fn place(&self, open_of_pool: usize) -> Place {
-        let Some(parts) = &self.parts else { return Place(None) };
+    pub(super) async fn place(&self, open_of_pool: usize) -> ConnectionPermit {
+        let Some(parts) = &self.parts else { return ConnectionPermit(None) };
         if let Ok(permit) = Arc::clone(&parts.common).try_acquire_owned() {
-            return Place(Some(permit));
+            return ConnectionPermit(Some(permit));
         }
         let part = if open_of_pool < FEW { &parts.kept } else { &parts.common };
         // The semaphores are never closed.
-        Place(Arc::clone(part).acquire_owned().await.ok())
+        ConnectionPermit(Arc::clone(part).acquire_owned().await.ok())
     }
 }
 

@@ -17,9 +17,9 @@ use upesi_tls::Peer;
 use super::connection::{self, Accepted, Bounds};
 use super::failures::Failures;
 use super::holders::origin_of;
-use super::proxied::{Arrived, ProxyProtocol, Reading};
-use super::room::Room;
-use super::secured::{Established, Secured};
+use super::proxied::{ArrivedConnection, ProxyProtocol, Reading};
+use super::room::ConnectionRoom;
+use super::secured::{EstablishedTls, ServerTlsOptions};
 use super::supervision::{Order, Phase, Supervisor};
 use super::{Limits, Service, http2};
 use crate::{WorkerHandle, Workers};
@@ -34,20 +34,20 @@ const ROOM_WAIT_MAX: Duration = Duration::from_millis(500);
 
 /// State shared by the handle, the accept loop and the connections.
 #[derive(Debug)]
-pub(super) struct Shared {
-    room: Arc<Room>,
+pub(super) struct AcceptState {
+    room: Arc<ConnectionRoom>,
     failed: AtomicUsize,
 }
 
-impl Shared {
+impl AcceptState {
     /// With TLS, handshakes have a supervisor of their own, after the supervisors of the workers.
-    pub(super) fn new(limits: &Limits, workers: &Workers, secured: Option<&Secured>) -> Self {
+    pub(super) fn new(limits: &Limits, workers: &Workers, secured: Option<&ServerTlsOptions>) -> Self {
         let handles: Vec<_> = workers.iter().chain(secured.map(|secured| &secured.worker)).collect();
         let supervisors: Vec<_> = handles.iter().map(|_| Arc::new(Supervisor::new(limits))).collect();
         for (worker, supervisor) in handles.iter().zip(&supervisors) {
             worker.spawn(supervisor.clone().run());
         }
-        Self { room: Arc::new(Room::new(limits, supervisors)), failed: AtomicUsize::new(0) }
+        Self { room: Arc::new(ConnectionRoom::new(limits, supervisors)), failed: AtomicUsize::new(0) }
     }
 
     pub(super) fn connections(&self) -> usize {
@@ -97,10 +97,10 @@ pub(super) struct Accept<S> {
     /// Number of connections so far.
     number: usize,
     service: Arc<S>,
-    shared: Arc<Shared>,
+    shared: Arc<AcceptState>,
     stopped: watch::Receiver<bool>,
     failures: Failures,
-    secured: Option<Secured>,
+    secured: Option<ServerTlsOptions>,
 }
 
 impl<S: Service> Accept<S> {
@@ -108,9 +108,9 @@ impl<S: Service> Accept<S> {
         limits: &Limits,
         workers: Vec<WorkerHandle>,
         service: Arc<S>,
-        shared: Arc<Shared>,
+        shared: Arc<AcceptState>,
         stopped: watch::Receiver<bool>,
-        secured: Option<Secured>,
+        secured: Option<ServerTlsOptions>,
     ) -> Self {
         let failures = Failures::default();
         let (open_max, bounds) = (limits.open_max(), Bounds::of(limits));
@@ -198,7 +198,7 @@ impl<S: Service> Accept<S> {
 
 impl<S: Service> Accept<S> {
     /// Performs the handshake on its own thread, then passes the connection to the worker that serves it.
-    fn secure(&self, stream: StdStream, address: IpAddr, worker: usize, secured: Secured) {
+    fn secure(&self, stream: StdStream, address: IpAddr, worker: usize, secured: ServerTlsOptions) {
         let (open, seat) = self.shared.room.take(address);
         let (number, shared) = (self.number, self.shared.clone());
         let (worker, to) = (self.workers[worker].clone(), worker);
@@ -216,7 +216,7 @@ impl<S: Service> Accept<S> {
                     Poll::Ready(None)
                 }
             });
-            let Some(Established { mut stream, peer, is_http2 }) = established.await else { return };
+            let Some(EstablishedTls { mut stream, peer, is_http2 }) = established.await else { return };
             drop(handshaking);
             // The seat moves along: the connection is still unidentified.
             let Some(seat) = guard.0.take_seat() else { return };
@@ -242,7 +242,7 @@ impl<S: Service> Accept<S> {
 }
 
 /// The next connection whose PROXY header has been read; without load balancers there is none.
-async fn next_of(arrivals: Option<&mut mpsc::Receiver<Arrived>>) -> Option<Arrived> {
+async fn next_of(arrivals: Option<&mut mpsc::Receiver<ArrivedConnection>>) -> Option<ArrivedConnection> {
     match arrivals {
         Some(arrivals) => arrivals.recv().await,
         None => std::future::pending().await,

@@ -18,11 +18,11 @@ use upesi_tls::Peer;
 
 pub use self::direct::Direct;
 use super::holders::{Holder, OverShare};
-use super::room::Room;
+use super::room::ConnectionRoom;
 use super::streams::{self, InFlight, Streams};
-use super::supervision::{Guard, Order, Phase, Watched};
+use super::supervision::{Guard, Order, Phase, SupervisedConnection};
 use super::transport::Transport;
-use super::turns::Turns;
+use super::turns::FairTurns;
 use super::{Limits, Service, last, strict};
 
 /// The connection of a request.
@@ -30,9 +30,9 @@ use super::{Limits, Service, last, strict};
 pub struct Connection {
     address: Option<IpAddr>,
     /// The server's counts; `None` without a socket.
-    room: Option<Arc<Room>>,
-    watched: Arc<Watched>,
-    /// [`STRANGER`], [`NAMED`], or the number of a participant from [`PARTICIPANTS`] on.
+    room: Option<Arc<ConnectionRoom>>,
+    watched: Arc<SupervisedConnection>,
+    /// [`ANONYMOUS`], [`NAMED`], or the number of a participant from [`PARTICIPANTS`] on.
     known_as: AtomicU64,
     /// The time until which the requests of [`Pace::keep_probe`](super::Pace::keep_probe) have used up their rate.
     pub(super) probed_until_ns: AtomicU64,
@@ -66,7 +66,7 @@ pub enum KnownAs {
     Participant(u32),
 }
 
-const STRANGER: u64 = 0;
+const ANONYMOUS: u64 = 0;
 const NAMED: u64 = 1;
 const PARTICIPANTS: u64 = 2;
 
@@ -76,15 +76,15 @@ const NEVER: u64 = u64::MAX;
 impl Connection {
     pub(super) const fn new(
         address: Option<IpAddr>,
-        room: Option<Arc<Room>>,
-        watched: Arc<Watched>,
+        room: Option<Arc<ConnectionRoom>>,
+        watched: Arc<SupervisedConnection>,
         streams: Option<Arc<Streams>>,
     ) -> Self {
         Self {
             address,
             room,
             watched,
-            known_as: AtomicU64::new(STRANGER),
+            known_as: AtomicU64::new(ANONYMOUS),
             probed_until_ns: AtomicU64::new(0),
             identity: OnceLock::new(),
             looked_up_at: AtomicU64::new(NEVER),
@@ -126,7 +126,7 @@ impl Connection {
 
     /// Whether [`Self::become_known`] has assigned the connection to a party.
     pub fn is_known(&self) -> bool {
-        self.known_as.load(Ordering::Relaxed) != STRANGER
+        self.known_as.load(Ordering::Relaxed) != ANONYMOUS
     }
 
     /// Records that the connection carried a request of this party. From now on it counts for the party, and
@@ -146,7 +146,7 @@ impl Connection {
             return Ok(());
         }
         let (now, number) = match known_as {
-            KnownAs::Participant(number) if before == STRANGER => (wanted, Some(number)),
+            KnownAs::Participant(number) if before == ANONYMOUS => (wanted, Some(number)),
             _ => (NAMED, None),
         };
         if let Some(room) = &self.room {
@@ -165,7 +165,7 @@ impl Connection {
     /// Key for rate limits: its address, certificate or participant.
     pub(super) fn holder(&self) -> Option<Holder> {
         match self.known_as.load(Ordering::Relaxed) {
-            STRANGER => self.address.map(Holder::Strangers),
+            ANONYMOUS => self.address.map(Holder::Anonymous),
             NAMED => self.unproven_holder(),
             number => u32::try_from(number - PARTICIPANTS).ok().map(Holder::Participant),
         }
@@ -178,8 +178,8 @@ impl Connection {
 
     /// Marks the connection as waiting for its peer, or its request as held back. Until the result is dropped, the
     /// connection may be closed to make room, as if it were idle.
-    pub fn wait(&self) -> Waiting<'_> {
-        Waiting(match &self.streams {
+    pub fn wait(&self) -> WaitingRequest<'_> {
+        WaitingRequest(match &self.streams {
             Some(streams) => Ok(streams.wait()),
             None => {
                 self.watched.enter(Phase::Waiting);
@@ -191,9 +191,9 @@ impl Connection {
 
 /// Marks a request that waits for its peer, or is held back, until it is dropped.
 #[derive(Debug)]
-pub struct Waiting<'a>(Result<streams::Waiting<'a>, &'a Watched>);
+pub struct WaitingRequest<'a>(Result<streams::WaitingStream<'a>, &'a SupervisedConnection>);
 
-impl Drop for Waiting<'_> {
+impl Drop for WaitingRequest<'_> {
     fn drop(&mut self) {
         if let Err(watched) = self.0 {
             watched.enter(Phase::Busy);
@@ -203,7 +203,7 @@ impl Drop for Waiting<'_> {
 
 /// The service for one connection. Each connection has its own reference count: a count shared by all would bounce
 /// between the workers' caches at every request.
-struct Serving<S> {
+struct ConnectionService<S> {
     service: Arc<S>,
     over_cap: bool,
     connection: Connection,
@@ -234,11 +234,11 @@ pub(super) struct Accepted<S> {
     pub(super) over_cap: bool,
     pub(super) address: Option<IpAddr>,
     /// The server's counts; `None` without a socket.
-    pub(super) room: Option<Arc<Room>>,
+    pub(super) room: Option<Arc<ConnectionRoom>>,
     pub(super) guard: Guard,
     pub(super) bounds: Bounds,
     /// Turns of the HTTP/2 connections on its worker.
-    pub(super) turns: Arc<Turns<Holder>>,
+    pub(super) turns: Arc<FairTurns<Holder>>,
 }
 
 pub(super) async fn serve<T, S>(stream: T, accepted: Accepted<S>)
@@ -250,7 +250,7 @@ where
     let head_bytes_max = bounds.head_bytes_max;
     let connection = Connection::new(address, room, guard.0.clone(), None);
     let over_cap = over_cap || service.meet(&connection).is_err();
-    let serving = Arc::new(Serving { service, over_cap, connection });
+    let serving = Arc::new(ConnectionService { service, over_cap, connection });
     let has_asked = AtomicBool::new(false);
     let answer = service_fn(|request| {
         has_asked.store(true, Ordering::Relaxed);

@@ -22,10 +22,10 @@ const SUCCESS_LASTS: Duration = Duration::from_secs(600);
 
 /// Recent outcomes of handshakes by address.
 #[derive(Debug, Default)]
-pub(super) struct Addresses(Mutex<Known>);
+pub(super) struct Addresses(Mutex<HandshakeOutcomes>);
 
 #[derive(Debug, Default)]
-struct Known {
+struct HandshakeOutcomes {
     /// The time when the next handshake may begin.
     failed: HashMap<IpAddr, Instant>,
     succeeded: HashMap<IpAddr, Instant>,
@@ -33,7 +33,7 @@ struct Known {
 
 /// A handshake that has begun. Dropped without an outcome, it has failed.
 #[derive(Debug)]
-pub(super) struct Begun<'a> {
+pub(super) struct BegunHandshake<'a> {
     addresses: &'a Addresses,
     address: IpAddr,
     has_succeeded: bool,
@@ -41,11 +41,11 @@ pub(super) struct Begun<'a> {
 
 impl Addresses {
     /// Waits until a handshake of this address may begin.
-    pub(super) async fn begin(&self, address: IpAddr) -> Begun<'_> {
+    pub(super) async fn begin(&self, address: IpAddr) -> BegunHandshake<'_> {
         while let Some(turn) = self.turn(address, Instant::now()) {
             sleep_until(turn).await;
         }
-        Begun { addresses: self, address, has_succeeded: false }
+        BegunHandshake { addresses: self, address, has_succeeded: false }
     }
 
     /// Takes the turn of an address, or returns the time of the next attempt.
@@ -78,7 +78,7 @@ impl Addresses {
         self.known().failed.contains_key(&address)
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
+    fn known(&self) -> MutexGuard<'_, HandshakeOutcomes> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -91,13 +91,13 @@ fn insert(addresses: &mut HashMap<IpAddr, Instant>, address: IpAddr, instant: In
     addresses.insert(address, instant);
 }
 
-impl Begun<'_> {
+impl BegunHandshake<'_> {
     pub(super) fn succeed(mut self) {
         self.has_succeeded = true;
     }
 }
 
-impl Drop for Begun<'_> {
+impl Drop for BegunHandshake<'_> {
     fn drop(&mut self) {
         self.addresses.note(self.address, self.has_succeeded, Instant::now());
     }

@@ -24,7 +24,7 @@ pub(super) fn origin_of(address: IpAddr) -> IpAddr {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Holder {
     /// An address, for unidentified connections: they have carried no request of a participant.
-    Strangers(IpAddr),
+    Anonymous(IpAddr),
     /// An address, for connections whose requests name participants without proof, or several of them: a gateway.
     Address(IpAddr),
     /// The key of a certificate that is not bound to a participant, for connections of the same kind.
@@ -35,7 +35,7 @@ pub(super) enum Holder {
 
 impl Holder {
     const fn is_known(self) -> bool {
-        !matches!(self, Self::Strangers(_))
+        !matches!(self, Self::Anonymous(_))
     }
 }
 
@@ -66,7 +66,7 @@ pub(super) struct Holders {
 impl Holders {
     pub(super) fn new(limits: &Limits) -> Self {
         let (strangers_max, known_max) =
-            (limits.strangers_per_address_max, limits.connections_per_participant_max);
+            (limits.anonymous_per_address_max, limits.connections_per_participant_max);
         // One holder leaves half of the slots to others, whatever its share is.
         let requests_max = limits.connections_max.div_ceil(2);
         Self {
@@ -106,7 +106,7 @@ impl Holders {
     }
 
     /// Counts one more connection until the seat is dropped.
-    pub(super) fn seat(self: &Arc<Self>, holder: Holder) -> Seat {
+    pub(super) fn seat(self: &Arc<Self>, holder: Holder) -> HolderSlot {
         let mut all = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
         let requests_max = self.share_of(holder).min(self.requests_max);
         let counts = all.entry(holder).or_insert_with(|| {
@@ -114,19 +114,19 @@ impl Holders {
             Arc::new(Counts { requests_max, ..Counts::default() })
         });
         counts.connections.fetch_add(1, Ordering::Relaxed);
-        Seat { counts: Arc::clone(counts), holders: Arc::clone(self), holder }
+        HolderSlot { counts: Arc::clone(counts), holders: Arc::clone(self), holder }
     }
 }
 
 /// A connection that is counted for its holder.
 #[derive(Debug)]
-pub(super) struct Seat {
+pub(super) struct HolderSlot {
     holders: Arc<Holders>,
     holder: Holder,
     counts: Arc<Counts>,
 }
 
-impl Seat {
+impl HolderSlot {
     pub(super) const fn holder(&self) -> Holder {
         self.holder
     }
@@ -149,7 +149,7 @@ impl Seat {
     }
 }
 
-impl Drop for Seat {
+impl Drop for HolderSlot {
     fn drop(&mut self) {
         let mut all = self.holders.counts.lock().unwrap_or_else(PoisonError::into_inner);
         if self.counts.connections.fetch_sub(1, Ordering::Relaxed) == 1 {
@@ -175,7 +175,7 @@ mod tests {
 
     fn holders() -> Arc<Holders> {
         Arc::new(Holders::new(&Limits {
-            strangers_per_address_max: 2,
+            anonymous_per_address_max: 2,
             connections_per_participant_max: 3,
             ..Limits::default()
         }))
@@ -198,7 +198,7 @@ mod tests {
         let holders = holders();
         let address = "192.0.2.1".parse().unwrap();
         for (holder, share) in [
-            (Holder::Strangers(address), 2),
+            (Holder::Anonymous(address), 2),
             (Holder::Address(address), 3),
             (Holder::Certificate(Fingerprint([7; 32])), 3),
             (Holder::Participant(7), 3),

@@ -27,8 +27,8 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::sleep;
 
 use super::connection::{Accepted, Bounds, Connection};
-use super::holders::Seat;
-use super::streams::{Ending, Streams, Unread};
+use super::holders::HolderSlot;
+use super::streams::{ConnectionEnding, Streams, UnreadResponse};
 use super::supervision::Order;
 use super::transport::Transport;
 use super::{Service, strict};
@@ -50,7 +50,7 @@ const REFUSAL_HOLD: Duration = Duration::from_millis(250);
 /// An answer that is read in pieces, because the library buffers what its peer has not read yet.
 struct AnswerBody {
     left: Bytes,
-    unread: Unread,
+    unread: UnreadResponse,
 }
 
 impl Body for AnswerBody {
@@ -94,19 +94,19 @@ impl<F: Future<Output = ()> + Send + 'static> Executor<F> for Arrivals {
     }
 }
 
-struct Serving<S> {
+struct Http2Service<S> {
     service: Arc<S>,
     connection: Connection,
     streams: Arc<Streams>,
     is_over_share: bool,
 }
 
-impl<S: Service> Serving<S> {
+impl<S: Service> Http2Service<S> {
     async fn answer(
         self: Arc<Self>,
         mut request: Request<Incoming>,
     ) -> Result<Response<AnswerBody>, h2::Error> {
-        let begun = self.streams.begin().map_err(|Ending| h2::Reason::REFUSED_STREAM)?;
+        let begun = self.streams.begin().map_err(|ConnectionEnding| h2::Reason::REFUSED_STREAM)?;
         if self.is_over_share {
             self.connection.distrust();
         }
@@ -143,7 +143,7 @@ fn leave_body(response: &mut Response<Full<Bytes>>) {
     *response.body_mut() = Full::default();
 }
 
-fn as_http2(response: Response<Full<Bytes>>, unread: Unread) -> Response<AnswerBody> {
+fn as_http2(response: Response<Full<Bytes>>, unread: UnreadResponse) -> Response<AnswerBody> {
     let (mut parts, body) = response.into_parts();
     parts.headers.remove(CONNECTION);
     Response::from_parts(parts, AnswerBody { left: bytes_of(body), unread })
@@ -170,14 +170,14 @@ where
 {
     let Accepted { service, address, room, guard, bounds, turns, .. } = accepted;
     let watched = guard.0.clone();
-    let holder = || watched.seat().as_ref().map(Seat::holder);
+    let holder = || watched.seat().as_ref().map(HolderSlot::holder);
     let mut turn = turns.turn();
     // Declared first, so that it includes the drop of the connection's requests.
     let mut last_step = None;
     let streams = Streams::new(guard.0.clone(), bounds.in_flight.clone());
     let connection = Connection::new(address, room, guard.0.clone(), Some(streams.clone()));
     let is_over_share = service.meet(&connection).is_err();
-    let serving = Arc::new(Serving { service, connection, streams: streams.clone(), is_over_share });
+    let serving = Arc::new(Http2Service { service, connection, streams: streams.clone(), is_over_share });
     let arrivals = Arrivals::default();
     let connection = builder(&bounds, &arrivals).serve_connection(
         TokioIo::new(Transport::multiplexed(stream, guard.0.clone(), streams.clone())),

@@ -90,18 +90,18 @@ impl ProxyCounts {
 }
 
 /// A connection and the address of its client.
-pub(super) type Arrived = (StdStream, IpAddr);
+pub(super) type ArrivedConnection = (StdStream, IpAddr);
 
 /// Reads the headers of connections.
 pub(super) struct Reading {
     protocol: Arc<ProxyProtocol>,
     places: Arc<Semaphore>,
-    arrived: mpsc::Sender<Arrived>,
+    arrived: mpsc::Sender<ArrivedConnection>,
 }
 
 impl Reading {
     /// Also returns the channel of the connections whose headers have been read.
-    pub(super) fn new(protocol: ProxyProtocol) -> (Self, mpsc::Receiver<Arrived>) {
+    pub(super) fn new(protocol: ProxyProtocol) -> (Self, mpsc::Receiver<ArrivedConnection>) {
         let (arrived, arrivals) = mpsc::channel(PROXY_HEADERS_MAX);
         let places = Arc::new(Semaphore::new(PROXY_HEADERS_MAX));
         (Self { protocol: Arc::new(protocol), places, arrived }, arrivals)
@@ -132,7 +132,7 @@ async fn finish(
     mut stream: TcpStream,
     peer: IpAddr,
     protocol: Arc<ProxyProtocol>,
-    arrived: mpsc::Sender<Arrived>,
+    arrived: mpsc::Sender<ArrivedConnection>,
     _place: OwnedSemaphorePermit,
 ) {
     let read = timeout(protocol.header_timeout, source(&mut stream)).await;
@@ -146,28 +146,28 @@ async fn finish(
             }
             return;
         }
-        Ok(Err(Unread::Malformed(error))) => (ProxyRefusal::Malformed, Box::new(error)),
-        Ok(Err(Unread::Closed(error))) => (ProxyRefusal::Closed, Box::new(error)),
+        Ok(Err(ProxyHeaderError::Malformed(error))) => (ProxyRefusal::Malformed, Box::new(error)),
+        Ok(Err(ProxyHeaderError::Closed(error))) => (ProxyRefusal::Closed, Box::new(error)),
         Err(_) => (ProxyRefusal::Late, Box::new("its header did not arrive in time")),
     };
     protocol.counts.count(refusal, &reason, peer);
 }
 
-enum Unread {
+enum ProxyHeaderError {
     Malformed(NotAProxyHeader),
     Closed(io::Error),
 }
 
 /// Reads a header and no byte more.
-async fn source(stream: &mut TcpStream) -> Result<Option<IpAddr>, Unread> {
+async fn source(stream: &mut TcpStream) -> Result<Option<IpAddr>, ProxyHeaderError> {
     let mut header = [0; HEADER_BYTES_MAX];
     let mut length = 0;
     loop {
-        match ProxyHeader::read(&header[..length]).map_err(Unread::Malformed)? {
+        match ProxyHeader::read(&header[..length]).map_err(ProxyHeaderError::Malformed)? {
             ProxyHeader::Whole(source) => return Ok(source),
             ProxyHeader::Needs(bytes) => {
                 let next = &mut header[length..length + bytes];
-                stream.read_exact(next).await.map_err(Unread::Closed)?;
+                stream.read_exact(next).await.map_err(ProxyHeaderError::Closed)?;
                 length += bytes;
             }
         }

@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::Limits;
-use super::holders::{Holder, Holders, OverShare, Seat};
+use super::holders::{Holder, HolderSlot, Holders, OverShare};
 use super::open_connections::{OpenConnection, OpenConnections};
-use super::supervision::{Candidate, Class, Supervisor, Watched};
-use super::turns::Turns;
+use super::supervision::{Candidate, Class, SupervisedConnection, Supervisor};
+use super::turns::FairTurns;
 
 /// Maximum number of connections that are closed together to make room.
 const LEAVING_BATCH: usize = 16;
@@ -25,7 +25,7 @@ pub(super) const LEAVING_MAX: usize = 32;
 
 /// The connections of a server, as the accept loop sees them.
 #[derive(Debug)]
-pub(super) struct Room {
+pub(super) struct ConnectionRoom {
     connections_max: usize,
     open: Arc<OpenConnections>,
     /// Unfinished handshakes.
@@ -39,10 +39,10 @@ pub(super) struct Room {
     /// One per worker; with TLS, the last one supervises handshakes.
     supervisors: Vec<Arc<Supervisor>>,
     /// In the same order.
-    turns: Vec<Arc<Turns<Holder>>>,
+    turns: Vec<Arc<FairTurns<Holder>>>,
 }
 
-impl Room {
+impl ConnectionRoom {
     pub(super) fn new(limits: &Limits, supervisors: Vec<Arc<Supervisor>>) -> Self {
         Self {
             connections_max: limits.connections_max,
@@ -66,7 +66,7 @@ impl Room {
     }
 
     /// Turns of the HTTP/2 connections on a worker.
-    pub(super) fn turns(&self, worker: usize) -> Arc<Turns<Holder>> {
+    pub(super) fn turns(&self, worker: usize) -> Arc<FairTurns<Holder>> {
         self.turns[worker].clone()
     }
 
@@ -91,7 +91,7 @@ impl Room {
         if handshakes.leaving() >= LEAVING_MAX {
             // A crowd arrives faster than its handshakes end. An address with less than its equal part does not wait.
             let part = handshakes_max / (self.holders.addresses() + 1);
-            return self.holders.held(Holder::Strangers(address)) < part;
+            return self.holders.held(Holder::Anonymous(address)) < part;
         }
         let mut candidates = Vec::new();
         handshakes.candidates(None, 0, &mut candidates);
@@ -115,12 +115,12 @@ impl Room {
     }
 
     /// Counts a connection from this address.
-    pub(super) fn take(&self, address: IpAddr) -> (OpenConnection, Seat) {
-        (self.open.open(), self.holders.seat(Holder::Strangers(address)))
+    pub(super) fn take(&self, address: IpAddr) -> (OpenConnection, HolderSlot) {
+        (self.open.open(), self.holders.seat(Holder::Anonymous(address)))
     }
 
     /// Assigns a connection to another holder. If that has reached its limit, one of its other connections is closed.
-    pub(super) fn move_to(&self, watched: &Watched, holder: Holder) -> Result<(), OverShare> {
+    pub(super) fn move_to(&self, watched: &SupervisedConnection, holder: Holder) -> Result<(), OverShare> {
         if self.holders.is_full(holder) && !self.make(1, Some(holder)) {
             self.refuse();
             return Err(OverShare);
@@ -138,7 +138,7 @@ impl Room {
 
     /// Whether one more connection of this address may be served. Closes others to make room if possible.
     pub(super) fn is_there_for(&self, address: IpAddr) -> bool {
-        let strangers = Holder::Strangers(address);
+        let strangers = Holder::Anonymous(address);
         let batch = batch_of(self.holders.share_of(strangers));
         if self.holders.is_full(strangers) && !self.make(batch, Some(strangers)) {
             return false;
@@ -225,18 +225,23 @@ mod tests {
     /// Number of the supervisor's checks in ten seconds.
     const TEN_SECONDS: usize = 41;
 
-    fn room(limits: &Limits) -> Room {
-        Room::new(limits, vec![Arc::new(Supervisor::new(limits))])
+    fn room(limits: &Limits) -> ConnectionRoom {
+        ConnectionRoom::new(limits, vec![Arc::new(Supervisor::new(limits))])
     }
 
-    fn pass(room: &Room, looks: usize) {
+    fn pass(room: &ConnectionRoom, looks: usize) {
         (0..looks).for_each(|_| {
             room.supervisors[0].sweep();
         });
     }
 
     /// A connection of an address or of a participant, in a phase.
-    fn connect(room: &Room, number: u8, participant: Option<u32>, phase: Phase) -> (OpenConnection, Guard) {
+    fn connect(
+        room: &ConnectionRoom,
+        number: u8,
+        participant: Option<u32>,
+        phase: Phase,
+    ) -> (OpenConnection, Guard) {
         let (open, seat) = room.take(IpAddr::V4(Ipv4Addr::new(192, 0, 2, number)));
         let guard = room.supervisors[0].watch(usize::from(number), Some(seat), None);
         if let Some(participant) = participant {

@@ -16,7 +16,7 @@ use upesi_tls::{HTTP_2, Peer, ServerTls};
 use super::failed_handshakes::Addresses;
 use super::failures::Failures;
 use super::socket::{Socket, is_over_budget};
-use super::turns::Turns;
+use super::turns::FairTurns;
 use crate::WorkerHandle;
 
 /// First byte of a TLS record that begins a handshake.
@@ -29,7 +29,7 @@ const PLAINTEXT_BYTES_MAX: u64 = 64 * 1024;
 
 /// TLS of a server, and the limits of handshakes.
 #[derive(Clone, Debug)]
-pub struct Secured {
+pub struct ServerTlsOptions {
     /// Certificates and trust anchors.
     pub tls: ServerTls,
     /// The worker for handshakes. Their signatures take as long as many requests and must not delay those. No other
@@ -46,7 +46,7 @@ pub struct Secured {
 /// Outcome of a handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Outcome {
+pub enum HandshakeOutcome {
     /// The connection serves requests.
     Established,
     /// The client sent no certificate.
@@ -70,7 +70,7 @@ pub enum Outcome {
     Protocol,
 }
 
-impl Outcome {
+impl HandshakeOutcome {
     pub const ALL: [Self; 11] = [
         Self::Established,
         Self::NoCertificate,
@@ -135,21 +135,21 @@ impl Outcome {
 /// Counts handshakes by outcome, logs failures, and delays addresses after failures.
 #[derive(Debug, Default)]
 pub struct HandshakeCounts {
-    counts: [AtomicU64; Outcome::ALL.len()],
+    counts: [AtomicU64; HandshakeOutcome::ALL.len()],
     failures: Mutex<Failures>,
     addresses: Addresses,
-    turns: Turns<std::net::IpAddr>,
+    turns: FairTurns<std::net::IpAddr>,
 }
 
 impl HandshakeCounts {
     /// Number of handshakes with this outcome since the start.
-    pub fn of(&self, outcome: Outcome) -> u64 {
+    pub fn of(&self, outcome: HandshakeOutcome) -> u64 {
         self.counts[outcome as usize].load(Ordering::Relaxed)
     }
 
-    fn count(&self, outcome: Outcome, reason: &dyn std::fmt::Display, address: std::net::IpAddr) {
+    fn count(&self, outcome: HandshakeOutcome, reason: &dyn std::fmt::Display, address: std::net::IpAddr) {
         self.counts[outcome as usize].fetch_add(1, Ordering::Relaxed);
-        if outcome == Outcome::Established {
+        if outcome == HandshakeOutcome::Established {
             return;
         }
         let mut failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
@@ -161,23 +161,23 @@ impl HandshakeCounts {
 }
 
 /// A connection whose handshake is done.
-pub(super) struct Established {
+pub(super) struct EstablishedTls {
     pub(super) stream: Box<TlsStream<Socket>>,
     pub(super) peer: Option<Peer>,
     /// Whether both sides have agreed on HTTP/2.
     pub(super) is_http2: bool,
 }
 
-impl Secured {
+impl ServerTlsOptions {
     /// Performs the handshake of a connection; `None` if it failed.
     pub(super) async fn establish(
         &self,
         stream: TcpStream,
         address: std::net::IpAddr,
-    ) -> Option<Established> {
+    ) -> Option<EstablishedTls> {
         match timeout(self.handshake_timeout, self.handshake(stream, address)).await {
             Ok(Ok(established)) => {
-                self.counts.count(Outcome::Established, &"", address);
+                self.counts.count(HandshakeOutcome::Established, &"", address);
                 Some(established)
             }
             Ok(Err((outcome, reason))) => {
@@ -185,7 +185,7 @@ impl Secured {
                 None
             }
             Err(_) => {
-                self.counts.count(Outcome::Late, &"it took too long", address);
+                self.counts.count(HandshakeOutcome::Late, &"it took too long", address);
                 None
             }
         }
@@ -193,21 +193,21 @@ impl Secured {
 
     /// Counts a handshake that was closed to make room for another.
     pub(super) fn made_way(&self, address: std::net::IpAddr) {
-        self.counts.count(Outcome::Late, &"it was closed to make room for another one", address);
+        self.counts.count(HandshakeOutcome::Late, &"it was closed to make room for another one", address);
     }
 
     async fn handshake(
         &self,
         stream: TcpStream,
         address: std::net::IpAddr,
-    ) -> Result<Established, (Outcome, String)> {
-        let closed = |error: io::Error| (Outcome::Closed, error.to_string());
+    ) -> Result<EstablishedTls, (HandshakeOutcome, String)> {
+        let closed = |error: io::Error| (HandshakeOutcome::Closed, error.to_string());
         let mut first = [0];
         match stream.peek(&mut first).await.map_err(closed)? {
-            0 => return Err((Outcome::Closed, "the client closed the connection".to_owned())),
+            0 => return Err((HandshakeOutcome::Closed, "the client closed the connection".to_owned())),
             _ if first[0] != HANDSHAKE_RECORD => {
                 refuse_plaintext(stream).await;
-                return Err((Outcome::Plaintext, "the client does not speak TLS".to_owned()));
+                return Err((HandshakeOutcome::Plaintext, "the client does not speak TLS".to_owned()));
             }
             _ => {}
         }
@@ -215,17 +215,19 @@ impl Secured {
         let begun = self.counts.addresses.begin(address).await;
         let accept = TlsAcceptor::from(self.tls.config()).accept(Socket::new(stream));
         let accepted = self.counts.turns.run(address, accept).await;
-        let mut stream = accepted.map_err(|error| (Outcome::of(&error), error.to_string()))?;
+        let mut stream = accepted.map_err(|error| (HandshakeOutcome::of(&error), error.to_string()))?;
         let (socket, connection) = stream.get_mut();
         let peer = connection.peer_certificates().map(|chain| {
             let owned: Vec<_> = chain.iter().map(|der| der.clone().into_owned()).collect();
-            self.tls.peer(&owned).ok_or((Outcome::Untrusted, "the certificate cannot be read".to_owned()))
+            self.tls
+                .peer(&owned)
+                .ok_or((HandshakeOutcome::Untrusted, "the certificate cannot be read".to_owned()))
         });
         let (peer, is_http2) = (peer.transpose()?, connection.alpn_protocol() == Some(HTTP_2));
         // The runtime of the worker that serves the connection must own it.
         socket.detach().map_err(closed)?;
         begun.succeed();
-        Ok(Established { stream: Box::new(stream), peer, is_http2 })
+        Ok(EstablishedTls { stream: Box::new(stream), peer, is_http2 })
     }
 }
 
@@ -259,12 +261,12 @@ mod tests {
 
     #[test]
     fn outcomes_are_counted_apart() {
-        for (number, outcome) in Outcome::ALL.into_iter().enumerate() {
+        for (number, outcome) in HandshakeOutcome::ALL.into_iter().enumerate() {
             assert_eq!(outcome as usize, number, "{outcome:?}");
         }
     }
 
-    fn secured() -> Secured {
+    fn secured() -> ServerTlsOptions {
         let directory = tempfile::TempDir::new().unwrap();
         let now = upesi_tls::present_s();
         let made = Authority::init(directory.path(), "Scheme", now, 100, KeyKind::P256);
@@ -272,7 +274,7 @@ mod tests {
         let file = |name: &str| directory.path().join(name);
         let identity = Identity { certificate_file: file("hub.pem"), key_file: file("hub.key") };
         let trust = Trust { anchors_file: file("ca.pem"), crl_file: None, refuses_stale_crls: false };
-        Secured {
+        ServerTlsOptions {
             tls: ServerTls::load(ServerFiles { identity, clients: Some(trust) }).unwrap(),
             worker: Workers::start(1, "unused").unwrap().get(0).clone(),
             handshake_timeout: Duration::from_secs(60),
@@ -285,10 +287,10 @@ mod tests {
     async fn only_a_failure_that_costs_a_handshake_delays_the_next_one() {
         let secured = secured();
         for (number, sent, outcome, is_delayed) in [
-            (1, &b""[..], Outcome::Closed, false),
-            (2, b"GET / HTTP/1.1\r\n\r\n", Outcome::Plaintext, false),
-            (3, &[22, 3, 1, 0, 5, 1, 0, 0, 1, 0], Outcome::Protocol, true),
-            (4, &[22, 3, 1, 2, 0, 1, 0], Outcome::Closed, true),
+            (1, &b""[..], HandshakeOutcome::Closed, false),
+            (2, b"GET / HTTP/1.1\r\n\r\n", HandshakeOutcome::Plaintext, false),
+            (3, &[22, 3, 1, 0, 5, 1, 0, 0, 1, 0], HandshakeOutcome::Protocol, true),
+            (4, &[22, 3, 1, 2, 0, 1, 0], HandshakeOutcome::Closed, true),
         ] {
             let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
             let mut caller = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();

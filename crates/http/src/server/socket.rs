@@ -24,13 +24,13 @@ pub(super) fn is_over_budget(error: &io::Error) -> bool {
 /// A socket that belongs to a runtime, or to none.
 #[derive(Debug)]
 pub(super) struct Socket {
-    at: At,
+    at: SocketPlace,
     /// Number of bytes that may still be read before the handshake is complete; `None` afterwards.
     left_bytes: Option<usize>,
 }
 
 #[derive(Debug)]
-enum At {
+enum SocketPlace {
     Runtime(TcpStream),
     Nowhere(StdStream),
     /// Moving failed; the connection is lost.
@@ -39,30 +39,30 @@ enum At {
 
 impl Socket {
     pub(super) const fn new(stream: TcpStream) -> Self {
-        Self { at: At::Runtime(stream), left_bytes: Some(HANDSHAKE_BYTES_MAX) }
+        Self { at: SocketPlace::Runtime(stream), left_bytes: Some(HANDSHAKE_BYTES_MAX) }
     }
 
     /// Detaches the socket from its runtime after the handshake.
     pub(super) fn detach(&mut self) -> io::Result<()> {
         self.left_bytes = None;
-        if let At::Runtime(stream) = std::mem::replace(&mut self.at, At::Lost) {
-            self.at = At::Nowhere(stream.into_std()?);
+        if let SocketPlace::Runtime(stream) = std::mem::replace(&mut self.at, SocketPlace::Lost) {
+            self.at = SocketPlace::Nowhere(stream.into_std()?);
         }
         Ok(())
     }
 
     /// Attaches the socket to the current runtime.
     pub(super) fn attach(&mut self) -> io::Result<()> {
-        if let At::Nowhere(stream) = std::mem::replace(&mut self.at, At::Lost) {
-            self.at = At::Runtime(TcpStream::from_std(stream)?);
+        if let SocketPlace::Nowhere(stream) = std::mem::replace(&mut self.at, SocketPlace::Lost) {
+            self.at = SocketPlace::Runtime(TcpStream::from_std(stream)?);
         }
         Ok(())
     }
 
     pub(super) fn stream(&mut self) -> io::Result<Pin<&mut TcpStream>> {
         match &mut self.at {
-            At::Runtime(stream) => Ok(Pin::new(stream)),
-            At::Nowhere(_) | At::Lost => Err(io::ErrorKind::NotConnected.into()),
+            SocketPlace::Runtime(stream) => Ok(Pin::new(stream)),
+            SocketPlace::Nowhere(_) | SocketPlace::Lost => Err(io::ErrorKind::NotConnected.into()),
         }
     }
 }

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::holders::{RequestOfHolder, Seat};
-use super::supervision::{Phase, Watched};
-use crate::frames::Noted;
+use super::holders::{HolderSlot, RequestOfHolder};
+use super::supervision::{Phase, SupervisedConnection};
+use crate::frames::FrameObservations;
 
 /// How long a finishing connection still accepts requests that are on their way, until its peer knows.
 const LAST_REQUESTS_TIME: Duration = Duration::from_secs(1);
@@ -27,17 +27,17 @@ impl InFlight {
         Self { count: AtomicUsize::new(0), max }
     }
 
-    fn take(self: &Arc<Self>) -> Option<Place> {
-        let place = Place(Arc::clone(self));
+    fn take(self: &Arc<Self>) -> Option<RequestSlot> {
+        let place = RequestSlot(Arc::clone(self));
         (self.count.fetch_add(1, Ordering::AcqRel) < self.max).then_some(place)
     }
 }
 
 /// A slot among them.
 #[derive(Debug)]
-struct Place(Arc<InFlight>);
+struct RequestSlot(Arc<InFlight>);
 
-impl Drop for Place {
+impl Drop for RequestSlot {
     fn drop(&mut self) {
         self.0.count.fetch_sub(1, Ordering::AcqRel);
     }
@@ -45,26 +45,26 @@ impl Drop for Place {
 
 /// Slots of a request.
 #[derive(Debug)]
-enum Places {
+enum RequestSlots {
     /// The free slot of its connection.
     Own,
     /// A slot of the server, and one of the connection's holder. A connection without a socket has no holder.
-    Shared { _all: Place, _of_holder: Option<RequestOfHolder> },
+    Shared { _all: RequestSlot, _of_holder: Option<RequestOfHolder> },
     /// No slot: the server or the holder has reached its limit of requests.
     None,
 }
 
 /// The connection is ending: the request was not served, and may be repeated on another connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Ending;
+pub(super) struct ConnectionEnding;
 
 /// The requests of one connection.
 #[derive(Debug)]
 pub(super) struct Streams {
-    watched: Arc<Watched>,
+    watched: Arc<SupervisedConnection>,
     all: Arc<InFlight>,
     state: Mutex<State>,
-    pub(super) noted: Noted,
+    pub(super) noted: FrameObservations,
     /// Whether the connection has its turn.
     pub(super) may_read: AtomicBool,
 }
@@ -82,7 +82,7 @@ struct State {
     /// Tick since which written bytes wait for the peer to read; 0 if none wait.
     blocked_since_tick: u32,
     is_head_open: bool,
-    end: Option<End>,
+    end: Option<StreamsEnd>,
     is_closing: bool,
 }
 
@@ -96,52 +96,53 @@ struct UnreadSince {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum End {
+enum StreamsEnd {
     /// Requests are accepted until this time.
     At(Instant),
     Now,
 }
 
 impl Streams {
-    pub(super) fn new(watched: Arc<Watched>, all: Arc<InFlight>) -> Arc<Self> {
-        let (state, noted, may_read) = (Mutex::default(), Noted::default(), AtomicBool::new(true));
+    pub(super) fn new(watched: Arc<SupervisedConnection>, all: Arc<InFlight>) -> Arc<Self> {
+        let (state, noted, may_read) =
+            (Mutex::default(), FrameObservations::default(), AtomicBool::new(true));
         Arc::new(Self { watched, all, state, noted, may_read })
     }
 
     /// Records a new request.
-    pub(super) fn begin(self: &Arc<Self>) -> Result<Begun, Ending> {
+    pub(super) fn begin(self: &Arc<Self>) -> Result<BegunRequest, ConnectionEnding> {
         let mut state = self.state();
         match state.end {
-            Some(End::Now) => return Err(Ending),
-            Some(End::At(last)) if Instant::now() >= last => return Err(Ending),
-            Some(End::At(_)) | None => {}
+            Some(StreamsEnd::Now) => return Err(ConnectionEnding),
+            Some(StreamsEnd::At(last)) if Instant::now() >= last => return Err(ConnectionEnding),
+            Some(StreamsEnd::At(_)) | None => {}
         }
-        let places = if state.is_own_taken { self.take_shared() } else { Places::Own };
+        let places = if state.is_own_taken { self.take_shared() } else { RequestSlots::Own };
         state.is_own_taken = true;
         state.serving += 1;
         self.settle(&state);
         drop(state);
-        let has_place = !matches!(places, Places::None);
-        Ok(Begun { streams: Arc::clone(self), places, has_place })
+        let has_place = !matches!(places, RequestSlots::None);
+        Ok(BegunRequest { streams: Arc::clone(self), places, has_place })
     }
 
-    fn take_shared(&self) -> Places {
-        let of_holder = match self.watched.seat().as_ref().map(Seat::request) {
-            Some(None) => return Places::None,
+    fn take_shared(&self) -> RequestSlots {
+        let of_holder = match self.watched.seat().as_ref().map(HolderSlot::request) {
+            Some(None) => return RequestSlots::None,
             of_holder => of_holder.flatten(),
         };
         match self.all.take() {
-            Some(all) => Places::Shared { _all: all, _of_holder: of_holder },
-            None => Places::None,
+            Some(all) => RequestSlots::Shared { _all: all, _of_holder: of_holder },
+            None => RequestSlots::None,
         }
     }
 
     /// Marks a request as waiting for its peer, or as held back, until the result is dropped.
-    pub(super) fn wait(&self) -> Waiting<'_> {
+    pub(super) fn wait(&self) -> WaitingStream<'_> {
         let mut state = self.state();
         state.waiting += 1;
         self.settle(&state);
-        Waiting(self)
+        WaitingStream(self)
     }
 
     /// Records whether a part of a head has arrived.
@@ -156,7 +157,8 @@ impl Streams {
     /// Ends the connection: it accepts no further requests, immediately or once the peer knows.
     pub(super) fn end(&self, is_at_once: bool) {
         let mut state = self.state();
-        let end = if is_at_once { End::Now } else { End::At(Instant::now() + LAST_REQUESTS_TIME) };
+        let end =
+            if is_at_once { StreamsEnd::Now } else { StreamsEnd::At(Instant::now() + LAST_REQUESTS_TIME) };
         if is_at_once || state.end.is_none() {
             state.end = Some(end);
         }
@@ -212,31 +214,31 @@ impl Streams {
 
 /// A request whose answer is not known yet.
 #[derive(Debug)]
-pub(super) struct Begun {
+pub(super) struct BegunRequest {
     streams: Arc<Streams>,
-    places: Places,
+    places: RequestSlots,
     /// Whether a slot is free, so that the request may be served.
     pub(super) has_place: bool,
 }
 
-impl Begun {
+impl BegunRequest {
     /// Releases the slots, because the answer is known. The answer counts as unread until the result is dropped.
-    pub(super) fn answered(self) -> Unread {
+    pub(super) fn answered(self) -> UnreadResponse {
         let mut state = self.streams.state();
         state.answers += 1;
         let (number, tick) = (state.answers, self.streams.watched.tick());
         state.unread.push_back(UnreadSince { number, tick, moved_tick: tick });
         drop(state);
         self.streams.noted.answered();
-        Unread { streams: Arc::clone(&self.streams), number }
+        UnreadResponse { streams: Arc::clone(&self.streams), number }
     }
 }
 
-impl Drop for Begun {
+impl Drop for BegunRequest {
     fn drop(&mut self) {
         let mut state = self.streams.state();
         state.serving -= 1;
-        if matches!(self.places, Places::Own) {
+        if matches!(self.places, RequestSlots::Own) {
             state.is_own_taken = false;
         }
         self.streams.settle(&state);
@@ -245,12 +247,12 @@ impl Drop for Begun {
 
 /// An answer that its peer has not read.
 #[derive(Debug)]
-pub(super) struct Unread {
+pub(super) struct UnreadResponse {
     streams: Arc<Streams>,
     number: u64,
 }
 
-impl Unread {
+impl UnreadResponse {
     /// Records that another piece was taken, because the peer reads.
     pub(super) fn goes_on(&self) {
         let tick = self.streams.watched.tick();
@@ -263,7 +265,7 @@ impl Unread {
     }
 }
 
-impl Drop for Unread {
+impl Drop for UnreadResponse {
     fn drop(&mut self) {
         let mut state = self.streams.state();
         state.unread.retain(|unread| unread.number != self.number);
@@ -273,9 +275,9 @@ impl Drop for Unread {
 
 /// A request that waits for its peer or is held back.
 #[derive(Debug)]
-pub(super) struct Waiting<'a>(&'a Streams);
+pub(super) struct WaitingStream<'a>(&'a Streams);
 
-impl Drop for Waiting<'_> {
+impl Drop for WaitingStream<'_> {
     fn drop(&mut self) {
         let mut state = self.0.state();
         state.waiting -= 1;

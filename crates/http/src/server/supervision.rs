@@ -13,7 +13,7 @@ use std::time::Duration;
 use upesi_tls::Peer;
 
 use super::Limits;
-use super::holders::{Holder, Seat};
+use super::holders::{Holder, HolderSlot};
 use crate::sync::{AtomicBool, AtomicU8, AtomicU32, AtomicUsize, Mutex, MutexGuard, OnceLock, fence};
 
 /// Longest time between two sweeps.
@@ -65,7 +65,7 @@ pub(super) enum Order {
 /// Whether a connection still exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-enum Fate {
+enum Liveness {
     Stands,
     /// Asked to end to make room for another.
     Leaving,
@@ -74,7 +74,7 @@ enum Fate {
 
 /// State of one connection for its supervisor.
 #[derive(Debug)]
-pub(super) struct Watched {
+pub(super) struct SupervisedConnection {
     supervisor: Arc<Supervisor>,
     /// Number of the connection in the order of their start.
     number: usize,
@@ -84,7 +84,7 @@ pub(super) struct Watched {
     fate: AtomicU8,
     is_known: AtomicBool,
     /// Held until the connection ends or makes room.
-    seat: Mutex<Option<Seat>>,
+    seat: Mutex<Option<HolderSlot>>,
     waker: OnceLock<Waker>,
     /// Tick since which an answer is unread, with HTTP/2; 0 if there is none.
     unread_since_tick: AtomicU32,
@@ -94,7 +94,7 @@ pub(super) struct Watched {
     peer: Option<Peer>,
 }
 
-impl Watched {
+impl SupervisedConnection {
     /// Certificate of the peer; `None` without TLS, or if the listener requires none.
     pub(super) const fn peer(&self) -> Option<&Peer> {
         self.peer.as_ref()
@@ -152,17 +152,17 @@ impl Watched {
     }
 
     /// Assigns the connection to the holder of this seat.
-    pub(super) fn become_known(&self, seat: Seat) {
+    pub(super) fn become_known(&self, seat: HolderSlot) {
         self.is_known.store(true, Ordering::Relaxed);
         let before = self.seat().replace(seat);
         drop(before);
     }
 
-    pub(super) fn take_seat(&self) -> Option<Seat> {
+    pub(super) fn take_seat(&self) -> Option<HolderSlot> {
         self.seat().take()
     }
 
-    pub(super) fn seat(&self) -> MutexGuard<'_, Option<Seat>> {
+    pub(super) fn seat(&self) -> MutexGuard<'_, Option<HolderSlot>> {
         self.seat.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -198,7 +198,7 @@ impl Watched {
     pub(super) fn make_way(&self, how: Order) -> bool {
         let leaving = &self.supervisor.leaving;
         leaving.fetch_add(1, Ordering::AcqRel);
-        let (stands, leaves) = (Fate::Stands as u8, Fate::Leaving as u8);
+        let (stands, leaves) = (Liveness::Stands as u8, Liveness::Leaving as u8);
         if self.fate.compare_exchange(stands, leaves, Ordering::AcqRel, Ordering::Acquire).is_err() {
             leaving.fetch_sub(1, Ordering::AcqRel);
             return false;
@@ -220,11 +220,11 @@ impl Watched {
 }
 
 /// Marks the connection as ended when its task ends, however it ends.
-pub(super) struct Guard(pub(super) Arc<Watched>);
+pub(super) struct Guard(pub(super) Arc<SupervisedConnection>);
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        if self.0.fate.swap(Fate::Ended as u8, Ordering::AcqRel) == Fate::Leaving as u8 {
+        if self.0.fate.swap(Liveness::Ended as u8, Ordering::AcqRel) == Liveness::Leaving as u8 {
             self.0.supervisor.leaving.fetch_sub(1, Ordering::AcqRel);
         }
         drop(self.0.take_seat());
@@ -253,13 +253,13 @@ pub(super) struct Candidate {
     pub(super) rank: (Class, Reverse<u32>, usize),
     since_tick: u32,
     part: usize,
-    watched: Arc<Watched>,
+    watched: Arc<SupervisedConnection>,
 }
 
 impl Candidate {
     /// Number of connections of its holder, including this one.
     pub(super) fn of_holder(&self) -> usize {
-        self.watched.seat().as_ref().map_or(0, Seat::connections)
+        self.watched.seat().as_ref().map_or(0, HolderSlot::connections)
     }
 
     /// Ends the connection to make room for another; `false` if it has ended, was already asked to, or has made
@@ -294,7 +294,7 @@ pub(super) struct Supervisor {
 
 #[derive(Debug, Default)]
 struct Connections {
-    watched: Vec<Arc<Watched>>,
+    watched: Vec<Arc<SupervisedConnection>>,
     /// Tick of [`Supervisor::finish_all`].
     finishing_since: Option<u32>,
 }
@@ -322,14 +322,19 @@ impl Supervisor {
     }
 
     /// Begins to supervise a new connection, the `number`th.
-    pub(super) fn watch(self: &Arc<Self>, number: usize, seat: Option<Seat>, peer: Option<Peer>) -> Guard {
-        let watched = Arc::new(Watched {
+    pub(super) fn watch(
+        self: &Arc<Self>,
+        number: usize,
+        seat: Option<HolderSlot>,
+        peer: Option<Peer>,
+    ) -> Guard {
+        let watched = Arc::new(SupervisedConnection {
             supervisor: self.clone(),
             number,
             phase: AtomicU8::new(Phase::Idle as u8),
             since_tick: AtomicU32::new(self.tick.load(Ordering::Relaxed)),
             order: AtomicU8::new(Order::Serve as u8),
-            fate: AtomicU8::new(Fate::Stands as u8),
+            fate: AtomicU8::new(Liveness::Stands as u8),
             is_known: AtomicBool::new(false),
             seat: Mutex::new(seat),
             waker: OnceLock::new(),
@@ -357,11 +362,12 @@ impl Supervisor {
     /// Asks the connections of untrusted peers to finish. Returns their number.
     pub(super) fn finish_untrusted(&self, trusts: &mut impl FnMut(&Peer) -> bool) -> usize {
         // Evaluated without the lock, because it takes long while connections begin and end.
-        let has_peer = |watched: &&Arc<Watched>| {
-            watched.peer.is_some() && watched.fate.load(Ordering::Acquire) != Fate::Ended as u8
+        let has_peer = |watched: &&Arc<SupervisedConnection>| {
+            watched.peer.is_some() && watched.fate.load(Ordering::Acquire) != Liveness::Ended as u8
         };
         let of_peers: Vec<_> = self.connections().watched.iter().filter(has_peer).cloned().collect();
-        let is_untrusted = |watched: &Arc<Watched>| watched.peer().is_some_and(|peer| !trusts(peer));
+        let is_untrusted =
+            |watched: &Arc<SupervisedConnection>| watched.peer().is_some_and(|peer| !trusts(peer));
         let untrusted: Vec<_> = of_peers.into_iter().filter(is_untrusted).collect();
         for watched in &untrusted {
             watched.tell(Order::Distrust);
@@ -390,7 +396,7 @@ impl Supervisor {
             .is_some_and(|since_tick| now.wrapping_sub(since_tick) > self.linger_ticks);
         connections.watched.retain(|watched| {
             self.judge(watched, now, is_over);
-            watched.fate.load(Ordering::Acquire) != Fate::Ended as u8
+            watched.fate.load(Ordering::Acquire) != Liveness::Ended as u8
         });
         connections.finishing_since.is_some() && connections.watched.is_empty()
     }
@@ -405,7 +411,7 @@ impl Supervisor {
     pub(super) fn candidates(&self, of: Option<&Holder>, part: usize, into: &mut Vec<Candidate>) {
         for watched in &self.connections().watched {
             let is_of = |of| watched.seat().as_ref().is_some_and(|seat| seat.is_of(of));
-            if watched.fate.load(Ordering::Acquire) != Fate::Stands as u8 || !of.is_none_or(is_of) {
+            if watched.fate.load(Ordering::Acquire) != Liveness::Stands as u8 || !of.is_none_or(is_of) {
                 continue;
             }
             let Some((class, since_tick)) = watched.may_make_way(part) else { continue };
@@ -416,7 +422,7 @@ impl Supervisor {
 
     /// Ends a connection that exceeds a time limit. `is_stop_over`: the server has been stopping for long enough, so
     /// every connection that waits for its peer ends.
-    fn judge(&self, watched: &Watched, now: u32, is_stop_over: bool) {
+    fn judge(&self, watched: &SupervisedConnection, now: u32, is_stop_over: bool) {
         let has_passed = |since_tick: &AtomicU32, limit_ticks: u32| {
             let since_tick = since_tick.load(Ordering::Relaxed);
             since_tick != 0 && now.wrapping_sub(since_tick) > limit_ticks

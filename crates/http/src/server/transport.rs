@@ -12,7 +12,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::framing::Framing;
 use super::streams::Streams;
-use super::supervision::{Phase, Watched};
+use super::supervision::{Phase, SupervisedConnection};
 use crate::frames::Frames;
 
 /// Maximum number of bytes that are read and discarded while closing.
@@ -23,7 +23,7 @@ const TURN_BYTES_MAX: usize = 64 * 1024;
 
 pub(super) struct Transport<T> {
     stream: T,
-    watched: Arc<Watched>,
+    watched: Arc<SupervisedConnection>,
     peer_closed: bool,
     closing: Option<Closing>,
     follower: Follower,
@@ -46,16 +46,20 @@ enum Follower {
 
 impl<T> Transport<T> {
     /// The transport of HTTP/1.1.
-    pub(super) const fn new(stream: T, watched: Arc<Watched>) -> Self {
+    pub(super) const fn new(stream: T, watched: Arc<SupervisedConnection>) -> Self {
         Self::with(stream, watched, Follower::Http1(Framing::new()))
     }
 
     /// The transport of HTTP/2.
-    pub(super) const fn multiplexed(stream: T, watched: Arc<Watched>, streams: Arc<Streams>) -> Self {
+    pub(super) const fn multiplexed(
+        stream: T,
+        watched: Arc<SupervisedConnection>,
+        streams: Arc<Streams>,
+    ) -> Self {
         Self::with(stream, watched, Follower::Http2(Frames::of_client(), streams))
     }
 
-    const fn with(stream: T, watched: Arc<Watched>, follower: Follower) -> Self {
+    const fn with(stream: T, watched: Arc<SupervisedConnection>, follower: Follower) -> Self {
         Self {
             stream,
             watched,

@@ -23,7 +23,7 @@ const FREE: Duration = Duration::from_millis(2);
 
 /// Turns of the parties on one thread.
 #[derive(Debug)]
-pub(super) struct Turns<P>(Mutex<Window<P>>);
+pub(super) struct FairTurns<P>(Mutex<Window<P>>);
 
 #[derive(Debug)]
 struct Window<P> {
@@ -41,13 +41,13 @@ struct Party {
     queue: Arc<Semaphore>,
 }
 
-impl<P> Default for Turns<P> {
+impl<P> Default for FairTurns<P> {
     fn default() -> Self {
         Self(Mutex::new(Window { ends: None, parties: HashMap::new() }))
     }
 }
 
-impl<P: Copy + Eq + Hash> Turns<P> {
+impl<P: Copy + Eq + Hash> FairTurns<P> {
     /// Runs a task of a party.
     pub(super) async fn run<F: Future>(&self, party: P, task: F) -> F::Output {
         let mut task = pin!(task);
@@ -60,8 +60,8 @@ impl<P: Copy + Eq + Hash> Turns<P> {
     }
 
     /// Turns of a task.
-    pub(super) const fn turn(&self) -> Turn<'_, P> {
-        Turn { turns: self, queued: None }
+    pub(super) const fn turn(&self) -> FairTurn<'_, P> {
+        FairTurn { turns: self, queued: None }
     }
 
     fn window(&self) -> MutexGuard<'_, Window<P>> {
@@ -70,12 +70,12 @@ impl<P: Copy + Eq + Hash> Turns<P> {
 }
 
 /// Turns of one task.
-pub(super) struct Turn<'a, P> {
-    turns: &'a Turns<P>,
+pub(super) struct FairTurn<'a, P> {
+    turns: &'a FairTurns<P>,
     queued: Option<Pin<Box<dyn Future<Output = OwnedSemaphorePermit> + Send>>>,
 }
 
-impl<'a, P: Copy + Eq + Hash> Turn<'a, P> {
+impl<'a, P: Copy + Eq + Hash> FairTurn<'a, P> {
     /// The next step, when the task has its turn. A task without a party never queues.
     pub(super) fn poll(&mut self, party: Option<P>, context: &mut Context<'_>) -> Poll<Step<'a, P>> {
         if self.queued.is_none() {
@@ -109,7 +109,7 @@ async fn next_in(queue: Arc<Semaphore>) -> OwnedSemaphorePermit {
 
 /// A step of a task, until it is dropped.
 pub(super) struct Step<'a, P: Copy + Eq + Hash> {
-    turns: &'a Turns<P>,
+    turns: &'a FairTurns<P>,
     party: Option<P>,
     begun: Instant,
     _place: Option<OwnedSemaphorePermit>,
@@ -165,7 +165,7 @@ mod tests {
     const MS: Duration = Duration::from_millis(1);
 
     /// Runs tasks of parties, each with steps of a millisecond. Returns the parties in the order of the steps.
-    async fn run(turns: &Turns<u8>, tasks: &[(u8, usize)]) -> Vec<u8> {
+    async fn run(turns: &FairTurns<u8>, tasks: &[(u8, usize)]) -> Vec<u8> {
         let order = Mutex::new(Vec::new());
         let task = |&(party, steps): &(u8, usize)| {
             let order = &order;
@@ -194,7 +194,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn flood_of_one_party_does_not_run_before_another_party() {
         let crowd = vec![(1, 1); 100];
-        let order = run(&Turns::default(), &[crowd, vec![(2, 1)]].concat()).await;
+        let order = run(&FairTurns::default(), &[crowd, vec![(2, 1)]].concat()).await;
         assert_eq!(order.len(), 101);
         // Two milliseconds are free.
         assert_eq!(place_of(2, &order), 2, "{order:?}");
@@ -203,7 +203,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn parties_with_many_tasks_take_turns() {
         let (one, other) = (vec![(1, 3); 50], vec![(2, 3); 10]);
-        let order = run(&Turns::default(), &[one, other].concat()).await;
+        let order = run(&FairTurns::default(), &[one, other].concat()).await;
         assert_eq!(order.len(), 180);
         // Thirty steps of the other party, as many of the first, and the free ones of both in every window.
         let place = place_of(2, &order);
@@ -212,7 +212,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn party_has_free_time_in_each_window_and_its_state_is_removed() {
-        let turns = Turns::default();
+        let turns = FairTurns::default();
         let start = Instant::now();
         turns.window().note(1, start);
         for (took, is_queued) in [(MS, false), (MS, true)] {
@@ -233,7 +233,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn task_runs_again_only_after_a_wake() {
-        let turns = Arc::new(Turns::default());
+        let turns = Arc::new(FairTurns::default());
         let begun = Instant::now();
         advance(FREE).await;
         turns.window().note(1, begun);
@@ -256,7 +256,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn dropped_task_passes_its_turn_on() {
-        let turns = Turns::default();
+        let turns = FairTurns::default();
         let begun = Instant::now();
         advance(FREE).await;
         turns.window().note(1, begun);

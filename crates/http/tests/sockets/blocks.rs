@@ -3,16 +3,17 @@
 
 use std::fs;
 
-use upesi_http::{Limits, Origin, Outcome, Pool, PoolConfig};
-use upesi_tls::{BlockedDigest, CertificateDer, Facts, Protocols};
+use upesi_http::{HandshakeOutcome, Limits, Origin, Pool, PoolConfig};
+use upesi_tls::{BlockedDigest, CertificateDer, CertificateFacts, Protocols};
 
 use crate::common::AMPLE;
 use crate::common::http2::{Scheme, until};
 use crate::rotation::who;
 
-fn facts(scheme: &Scheme, name: &str) -> Facts {
+fn facts(scheme: &Scheme, name: &str) -> CertificateFacts {
     use rustls::pki_types::pem::PemObject as _;
-    Facts::read(&CertificateDer::from_pem_file(scheme.file(&format!("{name}.pem"))).unwrap()).unwrap()
+    CertificateFacts::read(&CertificateDer::from_pem_file(scheme.file(&format!("{name}.pem"))).unwrap())
+        .unwrap()
 }
 
 #[tokio::test]
@@ -115,7 +116,7 @@ async fn blocked_intermediate_authority_counts_as_revoked() {
     let origin = Origin::secure("127.0.0.1", running.server.local_addr().port());
     let tls = Some(scheme.client(Protocols::Http1));
     assert!(who(&Pool::new(origin, PoolConfig { tls, ..PoolConfig::default() })).await.is_err());
-    until("it is counted", || counts.of(Outcome::Revoked) == 1).await;
+    until("it is counted", || counts.of(HandshakeOutcome::Revoked) == 1).await;
 }
 
 #[tokio::test]

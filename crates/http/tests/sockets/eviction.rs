@@ -129,7 +129,7 @@ async fn crowd_of_unauthenticated_clients_excludes_no_other_client() {
 
 #[tokio::test]
 async fn unauthenticated_connections_of_one_address_have_a_separate_limit() {
-    let limits = Limits { strangers_per_address_max: 2, ..Limits::default() };
+    let limits = Limits { anonymous_per_address_max: 2, ..Limits::default() };
     let running = Running::start_on(1, limits, None, None);
     let mut known = Vec::new();
     for _ in 0..5 {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::time::{Instant, timeout};
 use upesi_http::{
-    Full, Guard, GuardRules, Network, Origin, Outbound, Pool, PoolConfig, Refused, Request, Schemes,
+    Full, Guard, GuardError, GuardRules, Network, Origin, Outbound, Pool, PoolConfig, Request, Schemes,
     SendError, Target, UrlError,
 };
 
@@ -148,7 +148,7 @@ async fn ask(guard: &Guard, host: &str, port: u16) -> Result<u16, (ErrorKind, St
     }
 }
 
-fn refused(why: Refused) -> Result<u16, (ErrorKind, String)> {
+fn refused(why: GuardError) -> Result<u16, (ErrorKind, String)> {
     Err((ErrorKind::PermissionDenied, why.to_string()))
 }
 
@@ -192,7 +192,7 @@ async fn no_connection_to_a_private_address_in_any_notation() {
             IpAddr::V6(_) => None,
         };
         for address in std::iter::once(address).chain(mapped) {
-            let expected = refused(Refused::Address(address));
+            let expected = refused(GuardError::Address(address));
             assert_eq!(ask(&guard, &address.to_string(), 8080).await, expected, "{address}");
             for name in ["alone", "first", "second"] {
                 let host = format!("{name}.{}", spelled(address));
@@ -206,7 +206,7 @@ async fn no_connection_to_a_private_address_in_any_notation() {
             IpAddr::V6(_) => format!("http://[{text}]:8080/x/{{{{id}}}}"),
         };
         let schemes = Schemes { guard: guard.clone(), ..Schemes::default() };
-        assert_eq!(schemes.check(&url), Err(UrlError::Refused(Refused::Address(address))), "{url}");
+        assert_eq!(schemes.check(&url), Err(UrlError::Refused(GuardError::Address(address))), "{url}");
         cases += 1;
     }
     assert!(cases >= 300, "{cases}");
@@ -265,8 +265,8 @@ async fn only_allowed_private_networks_are_called() {
         assert_eq!(ask(&guard, host, address.port()).await, Ok(200), "{host}");
     }
     let other = "127.0.0.4".parse().unwrap();
-    assert_eq!(ask(&guard, "127.0.0.4", address.port()).await, refused(Refused::Address(other)));
-    assert_eq!(ask(&guard, "alone.7f000004", address.port()).await, refused(Refused::Address(other)));
+    assert_eq!(ask(&guard, "127.0.0.4", address.port()).await, refused(GuardError::Address(other)));
+    assert_eq!(ask(&guard, "alone.7f000004", address.port()).await, refused(GuardError::Address(other)));
 }
 
 #[tokio::test]
@@ -316,20 +316,20 @@ async fn the_second_address_of_a_name_is_tried_if_the_first_does_not_answer() {
 async fn ports_of_other_services_and_of_the_hub_are_not_called() {
     let guard = Guard::new(rules(&["127.0.0.0/8"]));
     for port in [1, 22, 25, 53, 81, 442, 444, 1023] {
-        assert_eq!(ask(&guard, "127.0.0.1", port).await, refused(Refused::Port(port)));
+        assert_eq!(ask(&guard, "127.0.0.1", port).await, refused(GuardError::Port(port)));
     }
     let target = Target::parse("http://dfsp.example:22/").unwrap();
-    assert_eq!(guard.check_target(&target), Err(Refused::Port(22)));
+    assert_eq!(guard.check_target(&target), Err(GuardError::Port(22)));
     let (open, _) = serve("127.0.0.1:0", OK);
     let (own, counts) = serve("127.0.0.1:0", OK);
     guard.keep_from(vec![own.port()]);
     assert_eq!(ask(&guard, "127.0.0.1", open.port()).await, Ok(200));
-    assert_eq!(ask(&guard, "127.0.0.1", own.port()).await, refused(Refused::Own(own)));
+    assert_eq!(ask(&guard, "127.0.0.1", own.port()).await, refused(GuardError::Own(own)));
     // The connection is closed before any byte is sent.
     let listed = Guard::new(GuardRules { ports: vec![open.port()], ..rules(&["127.0.0.0/8"]) });
     assert_eq!(ask(&listed, "127.0.0.1", open.port()).await, Ok(200));
-    assert_eq!(ask(&listed, "127.0.0.1", own.port()).await, refused(Refused::Port(own.port())));
-    assert_eq!(ask(&listed, "127.0.0.1", 443).await, refused(Refused::Port(443)));
+    assert_eq!(ask(&listed, "127.0.0.1", own.port()).await, refused(GuardError::Port(own.port())));
+    assert_eq!(ask(&listed, "127.0.0.1", 443).await, refused(GuardError::Port(443)));
     assert_eq!(counts[1].load(Ordering::SeqCst), 0, "bytes to the hub's own port");
 }
 

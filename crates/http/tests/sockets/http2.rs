@@ -142,7 +142,7 @@ async fn requests_are_limited_by_address_and_then_by_participant() {
     let scheme = Scheme::new();
     let share = SHARE as usize;
     let limits =
-        Limits { strangers_per_address_max: share, connections_per_participant_max: share, ..patient() };
+        Limits { anonymous_per_address_max: share, connections_per_participant_max: share, ..patient() };
     let running = scheme.start(limits);
     for path in ["/count", "/greenbank", "/bluewallet"] {
         let mut peers = [scheme.peer(&running).await, scheme.peer(&running).await];

@@ -15,7 +15,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::time::Instant;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
-use upesi_http::{Full, Limits, Origin, Outcome, Pool, PoolConfig, ResponseBody, SendError};
+use upesi_http::{Full, HandshakeOutcome, Limits, Origin, Pool, PoolConfig, ResponseBody, SendError};
 use upesi_tls::Protocols;
 
 type Secure = TlsStream<TcpStream>;
@@ -399,7 +399,7 @@ async fn connections_end_when_they_idle_or_their_certificates_change() {
     scheme.authority.issue(&upesi_pki::Order { replaces: true, ..order }).unwrap();
     assert!(tls.reload().unwrap());
     ask(&pool, "/echo").await.unwrap();
-    assert_eq!(counts.of(Outcome::Established), 3, "the old connection is no longer used");
+    assert_eq!(counts.of(HandshakeOutcome::Established), 3, "the old connection is no longer used");
     assert_eq!(pool.connections_shared(), 1);
     until("it has ended", || running.server.connections() == 1).await;
 }

@@ -15,7 +15,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
-use upesi_http::{Limits, ProxyProtocol, ProxyRefusal, Secured, ServerTls, Workers};
+use upesi_http::{Limits, ProxyProtocol, ProxyRefusal, ServerTls, ServerTlsOptions, Workers};
 use upesi_pki::{Authority, KeyKind, Order, Usage};
 use upesi_tls::{Identity, ServerFiles, Trust, present_s};
 
@@ -269,7 +269,7 @@ async fn connections_that_wait_for_a_proxy_header_are_limited() {
 #[tokio::test]
 async fn limits_by_address_use_the_address_of_the_proxy_header() {
     let protocol = balancers("127.0.0.1/32", AMPLE);
-    let limits = Limits { strangers_per_address_max: 1, ..Limits::default() };
+    let limits = Limits { anonymous_per_address_max: 1, ..Limits::default() };
     let running = Running::start_behind(limits, None, Some(protocol));
     let from = async |address: &str| {
         let mut stream = running.connect().await;
@@ -296,7 +296,7 @@ async fn proxy_header_precedes_the_handshake() {
     let identity = Identity { certificate_file: file("hub.pem"), key_file: file("hub.key") };
     let trust = Trust { anchors_file: file("ca.pem"), crl_file: None, refuses_stale_crls: false };
     let handshakes = Workers::start(1, "handshake").unwrap();
-    let secured = Secured {
+    let secured = ServerTlsOptions {
         tls: ServerTls::load(ServerFiles { identity, clients: Some(trust) }).unwrap(),
         worker: handshakes.get(0).clone(),
         handshake_timeout: AMPLE,

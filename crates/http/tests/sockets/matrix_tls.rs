@@ -19,7 +19,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
-use upesi_http::{Limits, Outcome};
+use upesi_http::{HandshakeOutcome, Limits};
 use upesi_pki::{Authority, KeyKind, Order, Usage};
 use upesi_tls::present_s;
 
@@ -34,7 +34,7 @@ const VERSIONS: [&SupportedProtocolVersion; 2] = [&TLS13, &TLS12];
 /// A chain with its key; none for a client without a certificate.
 type Shown = Option<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>)>;
 /// Description, certificate, and result: served, or an outcome and an alert.
-type Case = (&'static str, Shown, Option<(Outcome, Alert)>);
+type Case = (&'static str, Shown, Option<(HandshakeOutcome, Alert)>);
 
 fn alert(error: &io::Error) -> Option<Alert> {
     match error.get_ref()?.downcast_ref::<rustls::Error>()? {
@@ -154,7 +154,7 @@ impl World {
     fn refused(&self) -> Vec<Case> {
         use ExtendedKeyUsagePurpose::{Any, CodeSigning, ServerAuth};
         let any = BasicConstraints::Unconstrained;
-        let (root, unknown) = (&self.root, (Outcome::Untrusted, Alert::UnknownCA));
+        let (root, unknown) = (&self.root, (HandshakeOutcome::Untrusted, Alert::UnknownCA));
         let [other, namesake] = ["other", "root"].map(|name| Ca::new(name, None, any, None));
         let [below, beside] = ["below", "beside"].map(|name| Ca::new(name, Some(root), any, None));
         let last = Ca::new("last", Some(root), BasicConstraints::Constrained(0), None);
@@ -175,45 +175,60 @@ impl World {
         let case = |what, shown, outcome, alert| (what, shown, Some((outcome, alert)));
         let purpose = |what, purposes| {
             let shown = chain(root.leaf(for_purposes(purposes)), &[]);
-            case(what, shown, Outcome::WrongPurpose, Alert::UnsupportedCertificate)
+            case(what, shown, HandshakeOutcome::WrongPurpose, Alert::UnsupportedCertificate)
         };
         vec![
-            case("none", None, Outcome::NoCertificate, Alert::CertificateRequired),
+            case("none", None, HandshakeOutcome::NoCertificate, Alert::CertificateRequired),
             case("of another authority", chain(other.leaf(plain), &[]), unknown.0, unknown.1),
             case("… which is sent along", chain(other.leaf(plain), &[&other]), unknown.0, unknown.1),
-            case("of a namesake", chain(namesake.leaf(plain), &[]), Outcome::Untrusted, Alert::DecryptError),
+            case(
+                "of a namesake",
+                chain(namesake.leaf(plain), &[]),
+                HandshakeOutcome::Untrusted,
+                Alert::DecryptError,
+            ),
             case("signed by itself", self_signed(), unknown.0, unknown.1),
-            case("expired", chain(expired, &[]), Outcome::Expired, Alert::CertificateExpired),
-            case("not yet valid", chain(early, &[]), Outcome::Expired, Alert::CertificateExpired),
-            case("an authority's own", chain(as_ca, &[]), Outcome::Untrusted, Alert::CertificateUnknown),
+            case("expired", chain(expired, &[]), HandshakeOutcome::Expired, Alert::CertificateExpired),
+            case("not yet valid", chain(early, &[]), HandshakeOutcome::Expired, Alert::CertificateExpired),
+            case(
+                "an authority's own",
+                chain(as_ca, &[]),
+                HandshakeOutcome::Untrusted,
+                Alert::CertificateUnknown,
+            ),
             case("without its intermediate", chain(below.leaf(plain), &[]), unknown.0, unknown.1),
             case("with another's intermediate", chain(below.leaf(plain), &[&beside]), unknown.0, unknown.1),
             case(
                 "of an authority that there may not be",
                 chain(below_last.leaf(plain), &[&below_last, &last]),
-                Outcome::Untrusted,
+                HandshakeOutcome::Untrusted,
                 Alert::CertificateUnknown,
             ),
             case(
                 "of a name that its authority may not certify",
                 chain(green.leaf(named("a.blue.example")), &[&green]),
-                Outcome::Untrusted,
+                HandshakeOutcome::Untrusted,
                 Alert::CertificateUnknown,
             ),
             case(
                 "a chain of eleven",
                 chain(long[10].leaf(plain), &all),
-                Outcome::Untrusted,
+                HandshakeOutcome::Untrusted,
                 Alert::CertificateUnknown,
             ),
             case(
                 "with an unknown critical extension",
                 chain(root.leaf(with_extension(true)), &[]),
-                Outcome::Untrusted,
+                HandshakeOutcome::Untrusted,
                 Alert::CertificateUnknown,
             ),
-            case("of another key", chain(of_another_key, &[]), Outcome::Untrusted, Alert::DecryptError),
-            case("cut off", chain(cut_off, &[]), Outcome::Untrusted, Alert::BadCertificate),
+            case(
+                "of another key",
+                chain(of_another_key, &[]),
+                HandshakeOutcome::Untrusted,
+                Alert::DecryptError,
+            ),
+            case("cut off", chain(cut_off, &[]), HandshakeOutcome::Untrusted, Alert::BadCertificate),
             purpose("for servers", &[ServerAuth]),
             purpose("for signing programs", &[CodeSigning]),
             purpose("for anything", &[Any]),
@@ -233,8 +248,18 @@ async fn weak_cases() -> usize {
     let mut count = 0;
     for (what, anchor, certificate, expected) in [
         ("sound", "root.pem", "sound.pem", None),
-        ("signed with SHA-1", "root.pem", "sha1.pem", Some((Outcome::Untrusted, Alert::DecryptError))),
-        ("by RSA of 1024 bits", "small.pem", "of-small.pem", Some((Outcome::Untrusted, Alert::DecryptError))),
+        (
+            "signed with SHA-1",
+            "root.pem",
+            "sha1.pem",
+            Some((HandshakeOutcome::Untrusted, Alert::DecryptError)),
+        ),
+        (
+            "by RSA of 1024 bits",
+            "small.pem",
+            "of-small.pem",
+            Some((HandshakeOutcome::Untrusted, Alert::DecryptError)),
+        ),
     ] {
         let listener = Listener::start(Some(weak(anchor)));
         let leaf = CertificateDer::from_pem_slice(weak(certificate).as_bytes()).unwrap();
@@ -256,7 +281,7 @@ async fn list_cases() -> usize {
         let chain = vec![CertificateDer::from_pem_file(listener.file(&format!("{name}.pem"))).unwrap()];
         Some((chain, PrivateKeyDer::from_pem_file(listener.file(&format!("{name}.key"))).unwrap()))
     };
-    let revoked = Some((Outcome::Revoked, Alert::CertificateRevoked));
+    let revoked = Some((HandshakeOutcome::Revoked, Alert::CertificateRevoked));
     let cases = vec![("on no list", shown("caller"), None), ("revoked", shown("revoked"), revoked)];
     let mut count = run(&listener, cases).await;
     // An authority that has a list, but no list of this authority.
@@ -270,7 +295,9 @@ async fn list_cases() -> usize {
     let leaf = CertificateDer::from_pem_slice(pem("unlisted.pem").as_bytes()).unwrap();
     let key = PrivateKeyDer::from_pem_slice(pem("unlisted.key").as_bytes()).unwrap();
     let unlisted = Some((vec![leaf], key));
-    count += run(&listener, vec![("of no list", unlisted, Some((Outcome::NoList, Alert::UnknownCA)))]).await;
+    count +=
+        run(&listener, vec![("of no list", unlisted, Some((HandshakeOutcome::NoList, Alert::UnknownCA)))])
+            .await;
     count
 }
 
@@ -316,9 +343,9 @@ async fn protocol_cases() -> usize {
     let count = cases.len();
     for (number, (what, hello, alert)) in (1..).zip(cases) {
         assert_eq!(first_record(&listener, &hello).await, (ALERT, alert), "{what}");
-        listener.until_counted(Outcome::Protocol, number).await;
+        listener.until_counted(HandshakeOutcome::Protocol, number).await;
     }
-    assert_eq!(listener.secured.counts.of(Outcome::Established), 0);
+    assert_eq!(listener.secured.counts.of(HandshakeOutcome::Established), 0);
     assert_eq!(listener.running.script.requests.load(Ordering::Relaxed), 0);
     count
 }
@@ -339,7 +366,7 @@ async fn clear_text_cases() -> usize {
         let mut answer = Vec::new();
         timeout(AMPLE, stream.read_to_end(&mut answer)).await.unwrap().unwrap();
         assert!(answer.starts_with(b"HTTP/1.1 400 "), "{opening:?}: {}", String::from_utf8_lossy(&answer));
-        listener.until_counted(Outcome::Plaintext, number).await;
+        listener.until_counted(HandshakeOutcome::Plaintext, number).await;
     }
     assert_eq!(listener.running.script.requests.load(Ordering::Relaxed), 0);
     // A client may also use TLS on a port without TLS.

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use upesi_http::{Bytes, Full, Limits, Origin, Pool, PoolConfig, Request, SendError, ServerTls};
 use upesi_pki::{Order, Usage};
-use upesi_tls::{CertificateDer, Facts, Protocols, present_s};
+use upesi_tls::{CertificateDer, CertificateFacts, Protocols, present_s};
 
 use crate::common::http2::{Scheme, until};
 use crate::common::{AMPLE, Running, ample};
@@ -98,7 +98,7 @@ fn steps(other: Scheme) -> Vec<Step> {
     let block = |scheme: &mut Scheme| {
         use rustls::pki_types::pem::PemObject as _;
         let green = CertificateDer::from_pem_file(scheme.file("greenbank.pem")).unwrap();
-        let entry = format!("spki-sha256:{}\n", Facts::read(&green).unwrap().spki_sha256);
+        let entry = format!("spki-sha256:{}\n", CertificateFacts::read(&green).unwrap().spki_sha256);
         fs::write(scheme.file("blocked"), entry).unwrap();
     };
     let revoke =

@@ -12,7 +12,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
-use upesi_http::{Limits, Outcome};
+use upesi_http::{HandshakeOutcome, Limits};
 
 use crate::common::AMPLE;
 use crate::common::http2::{Scheme, until};
@@ -76,7 +76,7 @@ async fn client_with_another_server_name_is_rejected() {
     }
     assert_eq!((served, refused), (4, 6));
     assert_eq!(running.script.requests.load(Ordering::Relaxed), 4);
-    until("they are counted", || counts.of(Outcome::Protocol) == 6).await;
+    until("they are counted", || counts.of(HandshakeOutcome::Protocol) == 6).await;
     // A certificate without names is sent for any name; the client rejects it.
     let running = scheme.start(Limits::default());
     let socket = TcpStream::connect(running.server.local_addr()).await.unwrap();

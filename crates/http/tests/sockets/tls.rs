@@ -15,8 +15,8 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use upesi_http::{
-    Bytes, ClientTls, Full, Limits, Origin, Outcome, Pool, PoolConfig, Request, Secured, SendError,
-    ServerTls, TlsFault, Workers,
+    Bytes, ClientTls, Full, HandshakeOutcome, Limits, Origin, Pool, PoolConfig, Request, SendError,
+    ServerTls, ServerTlsOptions, TlsFault, Workers,
 };
 use upesi_pki::{Authority, KeyKind, Order, Usage};
 use upesi_tls::{ClientFiles, Identity, ServerFiles, Trust, present_s};
@@ -28,7 +28,7 @@ struct Scheme {
     directory: TempDir,
     ours: Authority,
     running: Option<Running>,
-    tls: Option<Secured>,
+    tls: Option<ServerTlsOptions>,
     handshakes: Workers,
     refuses_stale: bool,
 }
@@ -80,7 +80,8 @@ impl Scheme {
         let clients = Some(self.trust("ours", true));
         let tls = ServerTls::load(ServerFiles { identity: self.identity("ours/hub"), clients }).unwrap();
         let worker = self.handshakes.get(0).clone();
-        let secured = Secured { tls, worker, handshake_timeout, handshakes_max, counts: Arc::default() };
+        let secured =
+            ServerTlsOptions { tls, worker, handshake_timeout, handshakes_max, counts: Arc::default() };
         self.running = Some(Running::start_with(limits, Some(secured.clone())));
         self.tls = Some(secured);
         self
@@ -90,7 +91,7 @@ impl Scheme {
         self.running.as_ref().unwrap()
     }
 
-    fn secured(&self) -> &Secured {
+    fn secured(&self) -> &ServerTlsOptions {
         self.tls.as_ref().unwrap()
     }
 
@@ -106,7 +107,7 @@ impl Scheme {
         Pool::new(Origin::secure("127.0.0.1", port), PoolConfig { tls: Some(tls), ..PoolConfig::default() })
     }
 
-    async fn until_counted(&self, outcome: Outcome, count: u64) {
+    async fn until_counted(&self, outcome: HandshakeOutcome, count: u64) {
         let counted = async {
             while self.secured().counts.of(outcome) < count {
                 tokio::time::sleep(Duration::from_millis(1)).await;
@@ -147,7 +148,7 @@ async fn client_is_identified_by_its_certificate_and_connections_are_reused() {
         assert_eq!(ask(&pool, "/large/900000").await.unwrap().len(), 900_000);
     }
     // The request that was too large has ended its connection.
-    scheme.until_counted(Outcome::Established, 4).await;
+    scheme.until_counted(HandshakeOutcome::Established, 4).await;
 }
 
 /// Certificates of another authority, of another time, of another purpose.
@@ -179,21 +180,21 @@ async fn untrusted_clients_reach_no_service() {
     issue_odd_ones(&mut scheme);
     let scheme = scheme.serve();
     for (identity, outcome) in [
-        (None, Outcome::NoCertificate),
-        (Some("others/stranger"), Outcome::Untrusted),
-        (Some("imposters/imposter"), Outcome::Untrusted),
-        (Some("ca"), Outcome::Untrusted),
-        (Some("ours/late"), Outcome::Expired),
-        (Some("ours/early"), Outcome::Expired),
-        (Some("ours/server"), Outcome::WrongPurpose),
-        (Some("ours/revoked"), Outcome::Revoked),
+        (None, HandshakeOutcome::NoCertificate),
+        (Some("others/stranger"), HandshakeOutcome::Untrusted),
+        (Some("imposters/imposter"), HandshakeOutcome::Untrusted),
+        (Some("ca"), HandshakeOutcome::Untrusted),
+        (Some("ours/late"), HandshakeOutcome::Expired),
+        (Some("ours/early"), HandshakeOutcome::Expired),
+        (Some("ours/server"), HandshakeOutcome::WrongPurpose),
+        (Some("ours/revoked"), HandshakeOutcome::Revoked),
     ] {
         let before = scheme.secured().counts.of(outcome);
         let refused = ask(&scheme.pool(identity), "/who").await;
         assert!(refused.is_err(), "{identity:?}: {refused:?}");
         scheme.until_counted(outcome, before + 1).await;
     }
-    assert_eq!((scheme.requests(), scheme.secured().counts.of(Outcome::Established)), (0, 0));
+    assert_eq!((scheme.requests(), scheme.secured().counts.of(HandshakeOutcome::Established)), (0, 0));
 }
 
 #[tokio::test]
@@ -210,8 +211,8 @@ async fn stale_revocation_list_is_used_or_rejects_all_as_configured() {
         assert_eq!(asked.ok().as_deref(), (!refuses_stale).then_some("greenbank"));
         assert!(ask(&scheme.pool(Some("ours/revoked")), "/who").await.is_err());
         let (no_list, revoked) = if refuses_stale { (2, 0) } else { (0, 1) };
-        scheme.until_counted(Outcome::NoList, no_list).await;
-        scheme.until_counted(Outcome::Revoked, revoked).await;
+        scheme.until_counted(HandshakeOutcome::NoList, no_list).await;
+        scheme.until_counted(HandshakeOutcome::Revoked, revoked).await;
     }
 }
 
@@ -252,7 +253,7 @@ async fn both_tls_versions_are_supported_with_http_1_1_only() {
         timeout(AMPLE, stream.read_to_string(&mut answer)).await.unwrap().unwrap();
         assert!(answer.ends_with("\r\n\r\ngreenbank"), "{answer}");
     }
-    scheme.until_counted(Outcome::Protocol, 1).await;
+    scheme.until_counted(HandshakeOutcome::Protocol, 1).await;
 }
 
 #[tokio::test]
@@ -289,7 +290,7 @@ async fn plain_http_on_the_tls_port_is_answered_with_the_reason() {
     assert!(answer.starts_with("HTTP/1.1 400 Bad Request\r\n"), "{answer}");
     assert!(answer.ends_with("This port speaks TLS: begin the URL with https:\n"), "{answer}");
     drop(stream);
-    scheme.until_counted(Outcome::Plaintext, 1).await;
+    scheme.until_counted(HandshakeOutcome::Plaintext, 1).await;
     // The other way round: a port without TLS ends a connection that it cannot read.
     let plain = Running::start(Limits::default());
     let port = plain.server.local_addr().port();
@@ -315,7 +316,7 @@ async fn a_handshake_that_stalls_is_closed() {
     // A connection that sends nothing is also closed.
     let mut silent = scheme.running().connect().await;
     assert_eq!(timeout(AMPLE, silent.read(&mut [0; 16])).await.unwrap().unwrap_or(0), 0);
-    scheme.until_counted(Outcome::Late, 2).await;
+    scheme.until_counted(HandshakeOutcome::Late, 2).await;
 }
 
 #[tokio::test]
@@ -330,7 +331,7 @@ async fn unfinished_handshakes_are_closed_before_served_connections() {
     let newcomer = scheme.client("bluewallet");
     assert_eq!(ask(&newcomer, "/who").await.unwrap(), "bluewallet");
     assert_eq!(ask(&served, "/who").await.unwrap(), "greenbank");
-    scheme.until_counted(Outcome::Established, 2).await;
+    scheme.until_counted(HandshakeOutcome::Established, 2).await;
     // At most two of the stalled ones are left.
     let closed = async {
         for stream in &mut stalled[..18] {
@@ -342,7 +343,7 @@ async fn unfinished_handshakes_are_closed_before_served_connections() {
 
 #[tokio::test]
 async fn handshakes_of_one_address_are_limited() {
-    let limits = Limits { strangers_per_address_max: 3, ..Limits::default() };
+    let limits = Limits { anonymous_per_address_max: 3, ..Limits::default() };
     let mut scheme = Scheme::new().serve_within(limits, 10 * AMPLE, 512);
     let mut stalled = Vec::new();
     for _ in 0..10 {
@@ -372,7 +373,7 @@ async fn oversized_handshake_is_cut_off() {
         record.splice(5..9, [0; 4]);
     }
     assert!(sent < BYTES_MAX, "it reads no further");
-    scheme.until_counted(Outcome::Protocol, 1).await;
+    scheme.until_counted(HandshakeOutcome::Protocol, 1).await;
 }
 
 #[tokio::test]
@@ -398,10 +399,10 @@ async fn a_revoked_caller_loses_its_connection_and_others_keep_theirs() {
     });
     assert_eq!(held.unwrap(), "released");
     assert!(ask(&green, "/who").await.is_err(), "neither the connection nor the session is left");
-    scheme.until_counted(Outcome::Revoked, 1).await;
+    scheme.until_counted(HandshakeOutcome::Revoked, 1).await;
     assert_eq!(ask(&blue, "/who").await.unwrap(), "bluewallet");
     // The request of bluewallet used its existing connection.
-    assert_eq!(scheme.secured().counts.of(Outcome::Established), 2);
+    assert_eq!(scheme.secured().counts.of(HandshakeOutcome::Established), 2);
 }
 
 #[tokio::test]
@@ -434,7 +435,7 @@ async fn client_uses_its_new_certificate_after_the_file_changed() {
     for _ in 0..2 {
         assert_eq!(ask(&pool, "/who").await.unwrap(), "greenbank");
     }
-    scheme.until_counted(Outcome::Established, 1).await;
+    scheme.until_counted(HandshakeOutcome::Established, 1).await;
     scheme.ours.issue(&Order::new("redmoney", Usage::Client, present_s())).unwrap();
     for ending in ["pem", "key"] {
         let name = |of: &str| scheme.file(&format!("ours/{of}.{ending}"));
@@ -442,7 +443,7 @@ async fn client_uses_its_new_certificate_after_the_file_changed() {
     }
     assert!(tls.reload().unwrap());
     assert_eq!(ask(&pool, "/who").await.unwrap(), "redmoney");
-    scheme.until_counted(Outcome::Established, 2).await;
+    scheme.until_counted(HandshakeOutcome::Established, 2).await;
 }
 
 /// A client gets the reason, not only the end of the connection.

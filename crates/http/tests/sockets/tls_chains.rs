@@ -17,7 +17,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 use upesi_http::{
-    Answer, ClientTls, Facts, Full, Origin, Outcome, Pool, PoolConfig, Request, SendError, VerifiedIssuer,
+    Answer, CertificateFacts, ClientTls, Full, HandshakeOutcome, Origin, Pool, PoolConfig, Request,
+    SendError, VerifiedIssuer,
 };
 use upesi_pki::{Order, Usage};
 use upesi_tls::{ClientFiles, Trust, present_s};
@@ -33,7 +34,7 @@ async fn is_served(
     intermediates: &[&Ca],
 ) -> bool {
     let chain = std::iter::once(leaf).chain(intermediates.iter().map(|ca| ca.der())).collect();
-    let untrusted = listener.secured.counts.of(Outcome::Untrusted);
+    let untrusted = listener.secured.counts.of(HandshakeOutcome::Untrusted);
     let found = listener.ask(&Arc::new(listener.client(chain, key))).await;
     match found {
         Some((name, ..)) => {
@@ -41,7 +42,7 @@ async fn is_served(
             true
         }
         None => {
-            listener.until_counted(Outcome::Untrusted, untrusted + 1).await;
+            listener.until_counted(HandshakeOutcome::Untrusted, untrusted + 1).await;
             false
         }
     }
@@ -147,7 +148,7 @@ async fn issuer_is_identified_by_its_key_and_not_its_name() {
     let below = Ca::new("Below", Some(&one), any, None);
     // An intermediate of one authority with the name of another one.
     let imposter = Ca::new("One", Some(&other), any, None);
-    let spki = |ca: &Ca| Facts::read(&ca.der()).unwrap().spki_sha256;
+    let spki = |ca: &Ca| CertificateFacts::read(&ca.der()).unwrap().spki_sha256;
     for (anchors, issuer, others, expected) in [
         (&[&one][..], &one, &[][..], (true, true)),
         (&[&one], &below, &[&below], (true, false)),
@@ -197,7 +198,7 @@ async fn client_certificate_must_allow_client_authentication_and_signatures() {
         let served = listener.ask(&Arc::new(listener.client(vec![leaf], key))).await;
         assert_eq!(served.is_some(), expected, "{shown}");
         refused += u64::from(!expected);
-        listener.until_counted(Outcome::WrongPurpose, refused).await;
+        listener.until_counted(HandshakeOutcome::WrongPurpose, refused).await;
     }
 }
 
@@ -298,8 +299,8 @@ async fn old_versions_and_suites_without_forward_secrecy_are_refused() {
         let found = first_record(&listener, &client_hello([3, 3], suites)).await;
         assert_eq!(found, (ALERT, handshake_failure), "{suites:?}");
     }
-    listener.until_counted(Outcome::Protocol, 5).await;
-    assert_eq!(listener.secured.counts.of(Outcome::Established), 0);
+    listener.until_counted(HandshakeOutcome::Protocol, 5).await;
+    assert_eq!(listener.secured.counts.of(HandshakeOutcome::Established), 0);
 }
 
 #[tokio::test]
@@ -328,7 +329,7 @@ async fn sessions_are_resumed_without_early_data_and_not_after_a_revocation() {
     listener.hub.revoke("caller", present_s(), 30).unwrap();
     assert!(listener.secured.tls.reload().unwrap());
     assert!(listener.ask(&caller).await.is_none(), "a ticket of before opens nothing");
-    listener.until_counted(Outcome::Revoked, 1).await;
+    listener.until_counted(HandshakeOutcome::Revoked, 1).await;
     let (name, kind, _) = listener.ask(&other).await.unwrap();
     assert_eq!((&*name, kind), ("other", HandshakeKind::Full), "the others perform a new handshake");
 }

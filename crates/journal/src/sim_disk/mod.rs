@@ -19,7 +19,7 @@ use crate::disk::{Access, Disk, DiskFile};
 
 /// An injected fault of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
+pub enum DiskFault {
     /// The operation fails with an input/output error. A write may have been done in part. A sync may have stored some
     /// sectors; the others are never stored by a later sync, although the process still sees them.
     Broken,
@@ -64,13 +64,13 @@ pub enum Operation {
 /// An operation or a read that failed because of an injected fault. Writes that falsely reported success are in
 /// [`SimDisk::deceptions`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Strike {
+pub enum FaultedOperation {
     /// An operation failed, or the process stopped during it.
     Operation {
         /// Number of the operation in this life of the disk, from 0.
         ordinal: u64,
         /// The injected fault.
-        fault: Fault,
+        fault: DiskFault,
     },
     /// A read failed.
     Read {
@@ -81,7 +81,7 @@ pub enum Strike {
 
 /// The part of unsynced data that survives a power loss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kept {
+pub enum SurvivingData {
     /// All of it.
     Everything,
     /// None of it.
@@ -132,7 +132,7 @@ impl SimDisk {
     }
 
     /// Injects a fault into the operation with this ordinal (from 0, reads not counted).
-    pub fn inject(&self, ordinal: u64, fault: Fault) {
+    pub fn inject(&self, ordinal: u64, fault: DiskFault) {
         self.state().faults.insert(ordinal, fault);
     }
 
@@ -143,7 +143,7 @@ impl SimDisk {
 
     /// Injects a fault into a write to a file whose path contains `part`, after `skip` other such writes. The fault
     /// stays armed across power losses until its write occurs or faults are cleared.
-    pub fn inject_into(&self, part: &str, skip: u64, fault: Fault) {
+    pub fn inject_into(&self, part: &str, skip: u64, fault: DiskFault) {
         self.state().set_trap(part, skip, fault);
     }
 
@@ -154,7 +154,7 @@ impl SimDisk {
 
     /// The operations and reads that failed because of an injected fault, in order of occurrence, in all lives of the
     /// disk.
-    pub fn strikes(&self) -> Vec<Strike> {
+    pub fn strikes(&self) -> Vec<FaultedOperation> {
         self.state().strikes.clone()
     }
 
@@ -164,7 +164,7 @@ impl SimDisk {
     }
 
     /// The writes that were lost, stale or misdirected although they reported success, in all lives of the disk.
-    pub fn deceptions(&self) -> Vec<Fault> {
+    pub fn deceptions(&self) -> Vec<DiskFault> {
         self.state().deceptions.clone()
     }
 
@@ -205,7 +205,7 @@ impl SimDisk {
     }
 
     /// The disk after a power loss at this moment. The original disk is unchanged, so several outcomes can be tried.
-    pub fn after_power_loss(&self, kept: Kept) -> Self {
+    pub fn after_power_loss(&self, kept: SurvivingData) -> Self {
         Self::with(self.state().after_power_loss(kept))
     }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{Random, SimDisk};
-use crate::{Batch, Disk, END, JournalError, Maintenance, Options, Reader, Recovered, Writer, open};
+use crate::{Batch, Disk, END, JournalError, Maintenance, Options, Reader, RecoveredJournal, Writer, open};
 
 /// Batches to append, generated from a seed.
 #[derive(Debug)]
@@ -86,7 +86,7 @@ impl Script {
 
     /// Opens the journal after a failure. Checks that it contains all acknowledged records, possibly the batch in
     /// flight, and no others.
-    pub fn expect_recovered(&self, disk: &SimDisk, progress: &Progress) -> Recovered {
+    pub fn expect_recovered(&self, disk: &SimDisk, progress: &Progress) -> RecoveredJournal {
         let recovered = open(dynamic(disk), self.options.clone()).expect("recovers").recovered;
         let whole = [progress.acknowledged, progress.attempted];
         assert!(whole.contains(&recovered.last_seq), "{} is not in {whole:?}", recovered.last_seq);

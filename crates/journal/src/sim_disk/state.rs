@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
 use super::random::Random;
-use super::{Fault, Kept, Operation, Strike};
+use super::{DiskFault, FaultedOperation, Operation, SurvivingData};
 use crate::frame::{SECTOR_BYTES, TAIL_BYTES};
 
 mod view;
@@ -33,12 +33,12 @@ struct Node {
     /// Content that is certainly on the medium.
     durable: Vec<u8>,
     pending: Vec<Change>,
-    lies: Vec<Lie>,
+    lies: Vec<FalseWrite>,
 }
 
 /// A write that reported success although the medium does not hold its bytes as reported.
 #[derive(Clone, Debug)]
-struct Lie {
+struct FalseWrite {
     offset: usize,
     bytes: Vec<u8>,
     /// The bytes were written again, and the next sync will store them.
@@ -47,10 +47,10 @@ struct Lie {
 
 /// An armed fault: it affects a write to a file whose path contains `part`, after `skip` other such writes.
 #[derive(Clone, Debug)]
-struct Trap {
+struct ArmedFault {
     part: String,
     skip: u64,
-    fault: Fault,
+    fault: DiskFault,
 }
 
 /// Names that change together, with the file of each name afterwards.
@@ -67,16 +67,16 @@ pub(super) struct State {
     pub crashed: bool,
     pub reads: u64,
     pub operations: Vec<Operation>,
-    pub faults: BTreeMap<u64, Fault>,
+    pub faults: BTreeMap<u64, DiskFault>,
     pub read_faults: BTreeSet<u64>,
     pub capacity_bytes: u64,
-    traps: Vec<Trap>,
+    traps: Vec<ArmedFault>,
     /// Writes that falsely reported success, since the disk was created.
-    pub deceptions: Vec<Fault>,
+    pub deceptions: Vec<DiskFault>,
     /// Number of operations and reads that were affected by a fault or met a full disk, since the disk was created.
     pub befallen: u64,
     /// Operations and reads that failed because of an injected fault, since the disk was created.
-    pub strikes: Vec<Strike>,
+    pub strikes: Vec<FaultedOperation>,
 }
 
 fn broken() -> io::Error {
@@ -118,17 +118,17 @@ impl State {
     }
 
     /// Counts an operation and returns its injected fault. Fails if the machine has already crashed.
-    fn begin(&mut self, operation: Operation) -> io::Result<Option<Fault>> {
+    fn begin(&mut self, operation: Operation) -> io::Result<Option<DiskFault>> {
         if self.crashed {
             return Err(crashed());
         }
         let ordinal = self.operations.len() as u64;
         let fault = self.faults.get(&ordinal).copied();
         self.operations.push(operation);
-        self.crashed = fault == Some(Fault::Crash);
-        if let Some(fault @ (Fault::Broken | Fault::Full | Fault::Crash)) = fault {
+        self.crashed = fault == Some(DiskFault::Crash);
+        if let Some(fault @ (DiskFault::Broken | DiskFault::Full | DiskFault::Crash)) = fault {
             self.befallen += 1;
-            self.strikes.push(Strike::Operation { ordinal, fault });
+            self.strikes.push(FaultedOperation::Operation { ordinal, fault });
         }
         Ok(fault)
     }
@@ -136,8 +136,8 @@ impl State {
     /// Begins an operation that is done completely or not at all. It fails before it changes anything.
     fn begin_atomic(&mut self, operation: Operation) -> io::Result<()> {
         match self.begin(operation)? {
-            Some(Fault::Broken) => Err(broken()),
-            Some(Fault::Full) => Err(full()),
+            Some(DiskFault::Broken) => Err(broken()),
+            Some(DiskFault::Full) => Err(full()),
             _ => Ok(()),
         }
     }
@@ -216,8 +216,8 @@ impl State {
     /// Makes the names in a directory durable. After a fault, some or none of them are.
     pub fn sync_directory(&mut self, directory: &str) -> io::Result<()> {
         match self.begin(Operation::SyncDirectory)? {
-            Some(Fault::Broken | Fault::Full) => return Err(broken()),
-            Some(Fault::Crash) => return Err(crashed()),
+            Some(DiskFault::Broken | DiskFault::Full) => return Err(broken()),
+            Some(DiskFault::Crash) => return Err(crashed()),
             _ => {}
         }
         let (synced, other): (Vec<_>, Vec<_>) = std::mem::take(&mut self.pending_names)
@@ -244,7 +244,7 @@ impl State {
             return Ok(());
         }
         self.befallen += 1;
-        self.strikes.push(Strike::Read { ordinal });
+        self.strikes.push(FaultedOperation::Read { ordinal });
         Err(broken())
     }
 
@@ -285,7 +285,7 @@ impl State {
         let offset = offset as usize;
         self.make_room(node, offset + bytes.len())?;
         let done = match fault {
-            Some(Fault::Broken | Fault::Full) => {
+            Some(DiskFault::Broken | DiskFault::Full) => {
                 let end = offset + self.random.below(bytes.len() as u64 + 1) as usize;
                 torn_at(end).saturating_sub(offset)
             }
@@ -293,11 +293,11 @@ impl State {
         };
         let target = &mut self.nodes[node];
         match fault {
-            Some(Fault::LostWrite) => target.pretend(offset, bytes, &[]),
-            Some(Fault::MisdirectedWrite { sectors }) => {
+            Some(DiskFault::LostWrite) => target.pretend(offset, bytes, &[]),
+            Some(DiskFault::MisdirectedWrite { sectors }) => {
                 target.pretend(offset, bytes, &[(offset + sectors as usize * SECTOR_BYTES, bytes)]);
             }
-            Some(Fault::StaleWrite { sector }) => {
+            Some(DiskFault::StaleWrite { sector }) => {
                 let sectors = bytes.len().div_ceil(SECTOR_BYTES).max(1);
                 let (before, rest) = bytes.split_at(sector as usize % sectors * SECTOR_BYTES);
                 let after = &rest[rest.len().min(SECTOR_BYTES)..];
@@ -307,9 +307,13 @@ impl State {
             _ => target.write(offset, &bytes[..done]),
         }
         match fault {
-            Some(Fault::Broken) => Err(broken()),
-            Some(Fault::Full) => Err(full()),
-            Some(lie @ (Fault::LostWrite | Fault::MisdirectedWrite { .. } | Fault::StaleWrite { .. })) => {
+            Some(DiskFault::Broken) => Err(broken()),
+            Some(DiskFault::Full) => Err(full()),
+            Some(
+                lie @ (DiskFault::LostWrite
+                | DiskFault::MisdirectedWrite { .. }
+                | DiskFault::StaleWrite { .. }),
+            ) => {
                 self.deceptions.push(lie);
                 self.befallen += 1;
                 self.finish()
@@ -319,8 +323,8 @@ impl State {
     }
 
     /// Arms a fault for a later write to a file whose path contains `part`.
-    pub fn set_trap(&mut self, part: &str, skip: u64, fault: Fault) {
-        self.traps.push(Trap { part: part.to_owned(), skip, fault });
+    pub fn set_trap(&mut self, part: &str, skip: u64, fault: DiskFault) {
+        self.traps.push(ArmedFault { part: part.to_owned(), skip, fault });
     }
 
     /// Removes all armed faults.
@@ -331,7 +335,7 @@ impl State {
     }
 
     /// The armed fault that this write triggers, if any.
-    fn spring(&mut self, node: usize) -> Option<Fault> {
+    fn spring(&mut self, node: usize) -> Option<DiskFault> {
         if self.traps.is_empty() {
             return None;
         }
@@ -347,23 +351,23 @@ impl State {
     /// Makes a file durable. After a fault, some or none of its unsynced data are.
     pub fn sync(&mut self, node: usize) -> io::Result<()> {
         let fault = self.begin(Operation::Sync)?;
-        if fault == Some(Fault::Crash) {
+        if fault == Some(DiskFault::Crash) {
             return Err(crashed());
         }
-        let failed = matches!(fault, Some(Fault::Broken | Fault::Full));
-        let kept = if failed { Kept::Some(self.random.bits()) } else { Kept::Everything };
-        self.nodes[node].store(&mut Keeper::new(kept));
+        let failed = matches!(fault, Some(DiskFault::Broken | DiskFault::Full));
+        let kept = if failed { SurvivingData::Some(self.random.bits()) } else { SurvivingData::Everything };
+        self.nodes[node].store(&mut SurvivalChoice::new(kept));
         match fault {
-            Some(Fault::Full) => Err(full()),
+            Some(DiskFault::Full) => Err(full()),
             _ if failed => Err(broken()),
             _ => Ok(()),
         }
     }
 
     /// The disk after a power loss that kept some unsynced data.
-    pub fn after_power_loss(&self, kept: Kept) -> Self {
+    pub fn after_power_loss(&self, kept: SurvivingData) -> Self {
         let mut next = self.after_kill();
-        let mut keeper = Keeper::new(kept);
+        let mut keeper = SurvivalChoice::new(kept);
         for renaming in std::mem::take(&mut next.pending_names) {
             if keeper.keeps_half() {
                 apply_names(&mut next.durable_names, &renaming);
@@ -410,7 +414,7 @@ impl State {
     pub fn corrupt(&mut self, path: &str, change: impl FnOnce(&mut Vec<u8>)) {
         let node = *self.names.get(path).unwrap_or_else(|| panic!("the file {path} does not exist"));
         let node = &mut self.nodes[node];
-        node.store(&mut Keeper::new(Kept::Everything));
+        node.store(&mut SurvivalChoice::new(SurvivingData::Everything));
         change(&mut node.cached);
         node.durable = node.cached.clone();
     }
@@ -462,7 +466,7 @@ impl Node {
         let stored = stored.iter().filter(|(_, bytes)| !bytes.is_empty());
         self.pending
             .extend(stored.map(|(offset, bytes)| Change::Write { offset: *offset, bytes: bytes.to_vec() }));
-        self.lies.push(Lie { offset, bytes: bytes.to_vec(), is_rewritten: false });
+        self.lies.push(FalseWrite { offset, bytes: bytes.to_vec(), is_rewritten: false });
     }
 
     fn cache(&mut self, offset: usize, bytes: &[u8]) {
@@ -471,7 +475,7 @@ impl Node {
     }
 
     /// Stores the changes that the keeper selects on the medium; the others are lost.
-    fn store(&mut self, keeper: &mut Keeper) {
+    fn store(&mut self, keeper: &mut SurvivalChoice) {
         for change in std::mem::take(&mut self.pending) {
             match change {
                 Change::Length(length) => {
@@ -482,37 +486,37 @@ impl Node {
                 Change::Write { offset, bytes } => keeper.store(&mut self.durable, offset, &bytes),
             }
         }
-        let is_true_now = keeper.kept == Kept::Everything;
+        let is_true_now = keeper.kept == SurvivingData::Everything;
         self.lies.retain_mut(|lie| !std::mem::take(&mut lie.is_rewritten) || !is_true_now);
     }
 }
 
 /// Decides which unsynced changes reach the medium.
-struct Keeper {
-    kept: Kept,
+struct SurvivalChoice {
+    kept: SurvivingData,
     random: Random,
 }
 
-impl Keeper {
-    fn new(kept: Kept) -> Self {
-        let seed = if let Kept::Some(seed) = kept { seed } else { 0 };
+impl SurvivalChoice {
+    fn new(kept: SurvivingData) -> Self {
+        let seed = if let SurvivingData::Some(seed) = kept { seed } else { 0 };
         Self { kept, random: Random::new(seed) }
     }
 
     fn keeps_half(&mut self) -> bool {
         match self.kept {
-            Kept::Everything => true,
-            Kept::Nothing => false,
-            Kept::Some(_) => self.random.one_in(2),
+            SurvivingData::Everything => true,
+            SurvivingData::Nothing => false,
+            SurvivingData::Some(_) => self.random.one_in(2),
         }
     }
 
     fn store(&mut self, medium: &mut [u8], offset: usize, bytes: &[u8]) {
         // One choice for the whole write: all of it, nothing, a beginning, or a separate choice for each sector.
         let manner = match self.kept {
-            Kept::Everything => 0,
-            Kept::Nothing => 1,
-            Kept::Some(_) => self.random.below(5),
+            SurvivingData::Everything => 0,
+            SurvivingData::Nothing => 1,
+            SurvivingData::Some(_) => self.random.below(5),
         };
         let sectors = bytes.len().div_ceil(SECTOR_BYTES) as u64 + 1;
         let beginning = if manner == 2 { self.random.below(sectors) as usize * SECTOR_BYTES } else { 0 };

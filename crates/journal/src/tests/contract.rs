@@ -173,7 +173,7 @@ fn frames_begin_at_aligned_offsets() {
     }
 }
 
-fn append(writer: &mut Writer, body_bytes: usize) -> crate::Appended {
+fn append(writer: &mut Writer, body_bytes: usize) -> crate::AppendedBatch {
     let seq = writer.next_seq();
     let mut batch = Batch::new(seq);
     // The record's own header is part of the body.

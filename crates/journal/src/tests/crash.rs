@@ -2,17 +2,17 @@
 
 use crate::open;
 use crate::sim_disk::script::{Script, dynamic};
-use crate::sim_disk::{Fault, Kept, Operation, Random, SimDisk};
+use crate::sim_disk::{DiskFault, Operation, Random, SimDisk, SurvivingData};
 
 const SCRIPTS: u64 = 10;
 const OUTCOMES: u64 = 5;
 /// Number of tried outcomes of a sync, because a sync can tear frames.
 const OUTCOMES_OF_SYNC: u64 = 20;
 
-fn outcomes(random: &mut Random, operation: Operation) -> Vec<Kept> {
+fn outcomes(random: &mut Random, operation: Operation) -> Vec<SurvivingData> {
     let more = if operation == Operation::Sync { OUTCOMES_OF_SYNC } else { OUTCOMES };
-    let mut outcomes = vec![Kept::Everything, Kept::Nothing];
-    outcomes.extend((0..more).map(|_| Kept::Some(random.bits())));
+    let mut outcomes = vec![SurvivingData::Everything, SurvivingData::Nothing];
+    outcomes.extend((0..more).map(|_| SurvivingData::Some(random.bits())));
     outcomes
 }
 
@@ -26,7 +26,7 @@ fn power_loss_at_any_operation_loses_no_acknowledged_record() {
         let mut random = Random::new(seed);
         for (ordinal, operation) in (0_u64..).zip(whole.operations()) {
             let disk = SimDisk::new(seed);
-            disk.inject(ordinal, Fault::Crash);
+            disk.inject(ordinal, DiskFault::Crash);
             let progress = script.run(&disk);
             assert!(progress.error.is_some());
             for kept in outcomes(&mut random, operation) {
@@ -35,7 +35,7 @@ fn power_loss_at_any_operation_loses_no_acknowledged_record() {
                 torn += u64::from(script.expect_recovered(&after, &progress).torn.is_some());
                 // The recovered records are durable: the next power loss changes nothing.
                 let found = script.read(&after);
-                let again = after.after_power_loss(Kept::Nothing);
+                let again = after.after_power_loss(SurvivingData::Nothing);
                 assert_eq!(script.read(&again).ok(), found.ok());
                 images += 1;
                 // The journal continues to the end.
@@ -57,18 +57,18 @@ fn a_crash_during_recovery_is_recovered_from() {
         let whole = SimDisk::new(seed);
         script.run(&whole);
         let disk = SimDisk::new(seed);
-        disk.inject(random.below(whole.operations().len() as u64), Fault::Crash);
+        disk.inject(random.below(whole.operations().len() as u64), DiskFault::Crash);
         let progress = script.run(&disk);
         for kept in outcomes(&mut random, Operation::Sync) {
             let after = disk.after_power_loss(kept);
-            let undisturbed = after.after_power_loss(Kept::Nothing);
+            let undisturbed = after.after_power_loss(SurvivingData::Nothing);
             let expected = script.expect_recovered(&undisturbed, &progress);
             for ordinal in 0.. {
                 let _context = Context { seed, ordinal, kept };
-                let attempt = after.after_power_loss(Kept::Nothing);
-                attempt.inject(ordinal, Fault::Crash);
+                let attempt = after.after_power_loss(SurvivingData::Nothing);
+                attempt.inject(ordinal, DiskFault::Crash);
                 let stopped = open(dynamic(&attempt), script.options.clone()).is_err();
-                let second = attempt.after_power_loss(Kept::Some(random.bits()));
+                let second = attempt.after_power_loss(SurvivingData::Some(random.bits()));
                 let recovered = script.expect_recovered(&second, &progress);
                 assert_eq!(recovered.chain, expected.chain);
                 if !stopped {
@@ -86,13 +86,13 @@ fn records_of_a_killed_process_become_durable_at_the_next_start() {
         let whole = SimDisk::new(seed);
         script.run(&whole);
         for ordinal in 0..whole.operations().len() as u64 {
-            let _context = Context { seed, ordinal, kept: Kept::Everything };
+            let _context = Context { seed, ordinal, kept: SurvivingData::Everything };
             let disk = SimDisk::new(seed);
-            disk.inject(ordinal, Fault::Crash);
+            disk.inject(ordinal, DiskFault::Crash);
             let progress = script.run(&disk);
             let after = disk.after_kill();
             let recovered = script.expect_recovered(&after, &progress);
-            let later = after.after_power_loss(Kept::Nothing);
+            let later = after.after_power_loss(SurvivingData::Nothing);
             script.expect_records(&later, recovered.last_seq);
         }
     }
@@ -103,9 +103,9 @@ fn simulation_is_deterministic_for_a_seed() {
     let world = |seed| {
         let script = Script::new(seed);
         let disk = SimDisk::new(seed);
-        disk.inject(20 + seed, Fault::Crash);
+        disk.inject(20 + seed, DiskFault::Crash);
         script.run(&disk);
-        let after = disk.after_power_loss(Kept::Some(seed));
+        let after = disk.after_power_loss(SurvivingData::Some(seed));
         script.run(&after);
         (disk.fingerprint(), after.fingerprint(), after.operations().len())
     };
@@ -120,7 +120,7 @@ fn simulation_is_deterministic_for_a_seed() {
 struct Context {
     seed: u64,
     ordinal: u64,
-    kept: Kept,
+    kept: SurvivingData,
 }
 
 impl Drop for Context {

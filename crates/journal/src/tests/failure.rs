@@ -1,7 +1,7 @@
 //! Disks that report errors or are full.
 
 use crate::sim_disk::script::{Script, dynamic, payload, time};
-use crate::sim_disk::{Fault, Kept, Operation, SimDisk};
+use crate::sim_disk::{DiskFault, Operation, SimDisk, SurvivingData};
 use crate::{Batch, Damage, JournalError, Maintenance, Options, open};
 
 const SCRIPTS: u64 = 12;
@@ -9,7 +9,7 @@ const SCRIPTS: u64 = 12;
 /// Runs a script that meets `fault` at every operation after opening, and passes on the result.
 fn at_each_operation(
     seeds: std::ops::Range<u64>,
-    fault: Fault,
+    fault: DiskFault,
     mut judge: impl FnMut(&Script, &SimDisk, u64, Operation),
 ) {
     for seed in seeds {
@@ -26,7 +26,7 @@ fn at_each_operation(
 
 #[test]
 fn error_stops_acknowledgements_and_loses_no_acknowledged_record() {
-    at_each_operation(0..SCRIPTS, Fault::Broken, |script, disk, ordinal, operation| {
+    at_each_operation(0..SCRIPTS, DiskFault::Broken, |script, disk, ordinal, operation| {
         let context = format!("seed {}, {operation:?} {ordinal}", script.seed);
         let progress = script.run(disk);
         match progress.error {
@@ -37,11 +37,11 @@ fn error_stops_acknowledgements_and_loses_no_acknowledged_record() {
         // After a restart of the process or of the machine, recovery finds all acknowledged records, and they stay.
         for after in [
             disk.after_kill(),
-            disk.after_power_loss(Kept::Nothing),
-            disk.after_power_loss(Kept::Some(ordinal)),
+            disk.after_power_loss(SurvivingData::Nothing),
+            disk.after_power_loss(SurvivingData::Some(ordinal)),
         ] {
             let recovered = script.expect_recovered(&after, &progress);
-            let later = after.after_power_loss(Kept::Nothing);
+            let later = after.after_power_loss(SurvivingData::Nothing);
             script.expect_records(&later, recovered.last_seq);
             assert!(script.run(&later).error.is_none(), "{context}");
             script.expect_records(&later, script.last_seq());
@@ -59,7 +59,7 @@ fn a_poisoned_writer_does_not_touch_the_disk() {
     batch.reset(2);
     batch.push(time(2), |buffer| buffer.push(b'x'));
     let next = disk.operations().len() as u64;
-    disk.inject(next + 1, Fault::Broken);
+    disk.inject(next + 1, DiskFault::Broken);
     assert!(matches!(writer.append(&mut batch), Err(JournalError::Io { operation: "sync", .. })));
     assert!(writer.is_poisoned());
     let operations = disk.operations().len();
@@ -101,7 +101,7 @@ fn full_disk_at_any_operation_can_be_retried() {
         append_stubbornly(&script, &whole).expect("appends");
         for (ordinal, operation) in (0_u64..).zip(whole.operations()) {
             let disk = SimDisk::new(seed);
-            disk.inject(ordinal, Fault::Full);
+            disk.inject(ordinal, DiskFault::Full);
             match append_stubbornly(&script, &disk) {
                 Ok(times) => {
                     assert!(!matches!(operation, Operation::Sync | Operation::SyncDirectory));
@@ -116,7 +116,7 @@ fn full_disk_at_any_operation_can_be_retried() {
                 }
                 Err(error) => panic!("seed {seed}, {operation:?} {ordinal}: {error}"),
             }
-            let after = disk.after_power_loss(Kept::Some(ordinal));
+            let after = disk.after_power_loss(SurvivingData::Some(ordinal));
             append_stubbornly(&script, &after).expect("goes on");
             script.expect_records(&after, script.last_seq());
         }
@@ -136,10 +136,15 @@ fn crash_on_a_full_disk_leaves_no_damage() {
             }
             for crash in 1..4 {
                 let disk = SimDisk::new(seed);
-                disk.inject(ordinal, Fault::Full);
-                disk.inject(ordinal + crash, Fault::Crash);
+                disk.inject(ordinal, DiskFault::Full);
+                disk.inject(ordinal + crash, DiskFault::Crash);
                 let _ = append_stubbornly(&script, &disk);
-                for kept in [Kept::Everything, Kept::Nothing, Kept::Some(ordinal), Kept::Some(crash)] {
+                for kept in [
+                    SurvivingData::Everything,
+                    SurvivingData::Nothing,
+                    SurvivingData::Some(ordinal),
+                    SurvivingData::Some(crash),
+                ] {
                     let after = disk.after_power_loss(kept);
                     append_stubbornly(&script, &after).unwrap_or_else(|error| {
                         panic!("seed {seed}, operation {ordinal} + {crash}, {kept:?}: {error}")
@@ -175,7 +180,7 @@ fn full_disk_rejects_appends_until_space_is_free() {
     assert_eq!(script.read(&disk).expect("reads"), refused_at - 1);
     disk.set_capacity(u64::MAX);
     writer.append(&mut batch).expect("there is room again");
-    script.expect_records(&disk.after_power_loss(Kept::Nothing), refused_at);
+    script.expect_records(&disk.after_power_loss(SurvivingData::Nothing), refused_at);
 }
 
 /// Reserved records fit on a full disk. Records without space are rejected before they are attempted.
@@ -214,7 +219,7 @@ fn reserved_bytes_fit_on_a_full_disk() {
         batch.reset(seq);
         batch.push(time(seq), |buffer| buffer.extend(payload(script.seed, seq)));
         writer.append(&mut batch).expect("there is room again");
-        script.expect_records(&disk.after_power_loss(Kept::Nothing), seq);
+        script.expect_records(&disk.after_power_loss(SurvivingData::Nothing), seq);
     }
 }
 
@@ -223,7 +228,7 @@ fn error_during_a_reservation_poisons_the_writer() {
     let disk = SimDisk::new(4);
     let script = Script::new(4);
     let mut writer = open(dynamic(&disk), script.options.clone()).expect("opens").writer;
-    disk.inject(disk.operations().len() as u64, Fault::Broken);
+    disk.inject(disk.operations().len() as u64, DiskFault::Broken);
     let large = 10 * script.options.segment_bytes;
     assert!(matches!(writer.reserve(large), Err(JournalError::Io { .. })));
     assert!(writer.is_poisoned());
@@ -254,13 +259,13 @@ fn unreadable_sector_is_an_error_and_not_the_end() {
 #[test]
 fn lost_write_is_detected_by_later_writes() {
     let (mut found, mut harmless) = (0, 0);
-    for fault in [Fault::LostWrite, Fault::MisdirectedWrite { sectors: 3 }] {
+    for fault in [DiskFault::LostWrite, DiskFault::MisdirectedWrite { sectors: 3 }] {
         at_each_operation(0..SCRIPTS, fault, |script, disk, ordinal, operation| {
             if operation != Operation::Write {
                 return;
             }
             assert!(script.run(disk).error.is_none());
-            let after = disk.after_power_loss(Kept::Nothing);
+            let after = disk.after_power_loss(SurvivingData::Nothing);
             match crate::verify(dynamic(&after)) {
                 Err(JournalError::Damaged { .. }) => found += 1,
                 Err(error) => panic!("seed {}, operation {ordinal}: {error}", script.seed),

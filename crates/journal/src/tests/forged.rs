@@ -2,8 +2,8 @@
 
 use crate::frame::{self, FrameHeader, HEADER_BYTES, SECTOR_BYTES};
 use crate::sim_disk::script::{dynamic, time};
-use crate::sim_disk::{Fault, Kept, SimDisk};
-use crate::{Batch, Damage, END, JournalError, Options, Reader, Recovered, Writer, open, verify};
+use crate::sim_disk::{DiskFault, SimDisk, SurvivingData};
+use crate::{Batch, Damage, END, JournalError, Options, Reader, RecoveredJournal, Writer, open, verify};
 
 const IDENTITY: u64 = 77;
 const FILE: &str = "journal/00000000000000000001.seg";
@@ -63,7 +63,7 @@ fn record(seq: u64, length: usize) -> Vec<u8> {
     bytes
 }
 
-fn judge(disk: &SimDisk) -> Result<Recovered, Damage> {
+fn judge(disk: &SimDisk) -> Result<RecoveredJournal, Damage> {
     let options = options();
     match (verify(dynamic(disk)), open(dynamic(disk), options)) {
         (Ok(verified), Ok(opened)) => {
@@ -201,7 +201,7 @@ fn batch_after_a_full_disk_may_reuse_the_place() {
             let disk = SimDisk::new(seed);
             let mut writer = open(dynamic(&disk), options()).expect("opens").writer;
             append(&mut writer, 1_500).expect("appends");
-            disk.inject(disk.operations().len() as u64 + without_room, Fault::Full);
+            disk.inject(disk.operations().len() as u64 + without_room, DiskFault::Full);
             match append(&mut writer, length) {
                 Err(JournalError::DiskFull { .. }) => refused += 1,
                 // A sync is never repeated, and later operations have no effect here.
@@ -209,7 +209,7 @@ fn batch_after_a_full_disk_may_reuse_the_place() {
                 Ok(_) => continue,
             }
             append(&mut writer, if length == 15_000 { 14_500 } else { 3 }).expect("there is room again");
-            let after = disk.after_power_loss(Kept::Nothing);
+            let after = disk.after_power_loss(SurvivingData::Nothing);
             let mut reader = Reader::new(dynamic(&after), 1);
             while reader.next_record(END).expect("reads").is_some() {}
             assert_eq!(reader.torn(), None);

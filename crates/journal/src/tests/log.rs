@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use crate::sim_disk::script::{dynamic, time};
-use crate::sim_disk::{Fault, SimDisk};
+use crate::sim_disk::{DiskFault, SimDisk};
 use crate::{
-    Appender, Batch, Claimed, Damage, END, EmbeddedLog, JournalError, Log, Maintenance, Options, segments,
+    Appender, Batch, ClaimedLog, Damage, END, EmbeddedLog, JournalError, Log, Maintenance, Options, segments,
 };
 
 const RECORD: [u8; 900] = [b'r'; 900];
@@ -22,7 +22,7 @@ fn append(appender: &mut dyn Appender, seq: u64) -> Result<u64, JournalError> {
 }
 
 fn with_records(disk: &SimDisk, last: u64) -> Box<dyn Appender> {
-    let Claimed { mut appender, last_seq, torn } = log(disk).claim(0).expect("claims");
+    let ClaimedLog { mut appender, last_seq, torn } = log(disk).claim(0).expect("claims");
     assert_eq!((last_seq, torn), (0, None));
     for seq in 1..=last {
         assert_eq!(append(&mut *appender, seq).expect("appends"), seq);
@@ -83,7 +83,7 @@ fn space_is_reserved_until_a_failure() {
     appender.reserve(large).expect("there is room");
     assert!(appender.has_room_for(large));
     appender.hand_over(None).expect("a log of one node");
-    disk.inject(disk.operations().len() as u64, Fault::Broken);
+    disk.inject(disk.operations().len() as u64, DiskFault::Broken);
     assert!(matches!(append(&mut *appender, 2), Err(JournalError::Io { .. })));
     let later = [appender.confirm(), appender.reserve(large), appender.maintain().map(|_| ())];
     assert!(later.iter().all(|result| matches!(result, Err(JournalError::Poisoned))), "{later:?}");

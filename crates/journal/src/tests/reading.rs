@@ -1,7 +1,7 @@
 //! Readers: in order, record by record, behind a live writer, and after retention.
 
 use crate::sim_disk::script::{Script, dynamic, payload, time};
-use crate::sim_disk::{Fault, Kept, Random, SimDisk};
+use crate::sim_disk::{DiskFault, Random, SimDisk, SurvivingData};
 use crate::{Batch, END, JournalError, Reader, delete_segments_below, open, segments};
 
 #[test]
@@ -140,9 +140,9 @@ fn a_power_loss_during_retention_leaves_no_gap() {
             let script = Script::new(8);
             let disk = SimDisk::new(seed);
             assert!(script.run(&disk).error.is_none());
-            disk.inject(disk.operations().len() as u64 + ordinal, Fault::Crash);
+            disk.inject(disk.operations().len() as u64 + ordinal, DiskFault::Crash);
             let _ = delete_segments_below(&disk, u64::MAX);
-            let after = disk.after_power_loss(Kept::Some(seed));
+            let after = disk.after_power_loss(SurvivingData::Some(seed));
             assert_eq!(crate::verify(dynamic(&after)).expect("no gap").last_seq, script.last_seq());
         }
     }

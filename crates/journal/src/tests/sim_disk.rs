@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::disk::Disk;
 use crate::frame::{SECTOR_BYTES, TAIL_BYTES};
-use crate::sim_disk::{Fault, FileView, Kept, SimDisk, Strike};
+use crate::sim_disk::{DiskFault, FaultedOperation, FileView, SimDisk, SurvivingData};
 
 const FILE: &str = "file";
 const OLD: u8 = 1;
@@ -36,7 +36,7 @@ fn sectors_tear_at_any_byte_except_the_last_eight() {
     write(&disk, &[NEW; SECTORS * SECTOR_BYTES]);
     let mut ends = BTreeSet::new();
     for seed in 0..20_000 {
-        let contents = disk.after_power_loss(Kept::Some(seed)).contents(FILE).expect("is there");
+        let contents = disk.after_power_loss(SurvivingData::Some(seed)).contents(FILE).expect("is there");
         for sector in contents.chunks(SECTOR_BYTES) {
             let end = sector.iter().position(|byte| *byte == OLD).unwrap_or(SECTOR_BYTES);
             assert!(sector[end..].iter().all(|byte| *byte == OLD), "more than a beginning is kept");
@@ -54,7 +54,7 @@ fn failed_write_may_be_done_up_to_any_byte() {
     for seed in 0..4_000 {
         let disk = SimDisk::new(seed);
         let file = disk.create(FILE).expect("creates");
-        disk.inject(1, Fault::Broken);
+        disk.inject(1, DiskFault::Broken);
         file.write_at(0, &[NEW; 2 * SECTOR_BYTES]).expect_err("is broken");
         ends.insert(disk.contents(FILE).map_or(0, |contents| contents.len()));
         assert_eq!(disk.befallen(), 1);
@@ -64,7 +64,7 @@ fn failed_write_may_be_done_up_to_any_byte() {
 }
 
 /// Which sectors are new on the medium, after the write was reported and synced.
-fn kept_of(fault: Fault) -> Vec<bool> {
+fn kept_of(fault: DiskFault) -> Vec<bool> {
     let disk = disk();
     disk.inject_into(FILE, 1, fault);
     write(&disk, &[OLD; SECTOR_BYTES]);
@@ -76,7 +76,7 @@ fn kept_of(fault: Fault) -> Vec<bool> {
     assert_eq!(disk.lies(), [bytes.to_vec()]);
     // The process still sees its write, until the page cache drops it or the power is lost.
     assert!(disk.contents(FILE).is_some_and(|contents| contents.starts_with(&bytes)));
-    let after = disk.after_power_loss(Kept::Everything);
+    let after = disk.after_power_loss(SurvivingData::Everything);
     disk.evict();
     assert_eq!(disk.contents(FILE), after.contents(FILE));
     assert_eq!(after.lies(), disk.lies());
@@ -85,17 +85,22 @@ fn kept_of(fault: Fault) -> Vec<bool> {
     assert_eq!(after.lies().len(), 1);
     sync(&after);
     assert_eq!(after.lies().len(), 0);
-    assert!(after.after_power_loss(Kept::Nothing).contents(FILE).is_some_and(|now| now.starts_with(&bytes)));
+    assert!(
+        after
+            .after_power_loss(SurvivingData::Nothing)
+            .contents(FILE)
+            .is_some_and(|now| now.starts_with(&bytes))
+    );
     let contents = disk.contents(FILE).expect("is there");
     contents.chunks(SECTOR_BYTES).map(|sector| sector.iter().all(|byte| *byte == NEW)).collect()
 }
 
 #[test]
 fn falsely_reported_write_is_not_on_the_medium() {
-    assert_eq!(kept_of(Fault::LostWrite), [false; SECTORS]);
-    assert_eq!(kept_of(Fault::StaleWrite { sector: 0 }), [false, true, false, false]);
-    assert_eq!(kept_of(Fault::StaleWrite { sector: 3 }), [true, false, false, false]);
-    assert_eq!(kept_of(Fault::MisdirectedWrite { sectors: 2 }), [false, false, true, true]);
+    assert_eq!(kept_of(DiskFault::LostWrite), [false; SECTORS]);
+    assert_eq!(kept_of(DiskFault::StaleWrite { sector: 0 }), [false, true, false, false]);
+    assert_eq!(kept_of(DiskFault::StaleWrite { sector: 3 }), [true, false, false, false]);
+    assert_eq!(kept_of(DiskFault::MisdirectedWrite { sectors: 2 }), [false, false, true, true]);
 }
 
 fn seen(disk: &SimDisk) -> FileView {
@@ -126,23 +131,23 @@ fn view_shows_unsynced_data_and_armed_faults() {
     assert_eq!(seen(&disk), unsynced);
 
     let next = disk.operations().len() as u64;
-    disk.inject(next, Fault::Crash);
-    disk.inject(next + 1, Fault::Broken);
-    assert_eq!(disk.view().armed_operations, [(next, Fault::Crash), (next + 1, Fault::Broken)]);
+    disk.inject(next, DiskFault::Crash);
+    disk.inject(next + 1, DiskFault::Broken);
+    assert_eq!(disk.view().armed_operations, [(next, DiskFault::Crash), (next + 1, DiskFault::Broken)]);
     let file = disk.open(FILE, crate::Access::Write).expect("opens");
     file.sync().expect_err("crashes");
-    assert_eq!(disk.strikes(), [Strike::Operation { ordinal: next, fault: Fault::Crash }]);
+    assert_eq!(disk.strikes(), [FaultedOperation::Operation { ordinal: next, fault: DiskFault::Crash }]);
     assert!(disk.view().is_crashed);
-    assert_eq!(disk.view().armed_operations, [(next + 1, Fault::Broken)]);
+    assert_eq!(disk.view().armed_operations, [(next + 1, DiskFault::Broken)]);
     assert_eq!(seen(&disk.after_kill()), unsynced);
 
-    let after = disk.after_power_loss(Kept::Nothing);
+    let after = disk.after_power_loss(SurvivingData::Nothing);
     assert_eq!((seen(&after), after.view().armed_operations), (whole, Vec::new()));
     after.inject_read_error(0);
     assert_eq!(after.view().armed_reads, [0]);
     let file = after.open(FILE, crate::Access::Read).expect("opens");
     file.read_at(0, &mut [0]).expect_err("is broken");
-    assert_eq!(after.strikes()[1..], [Strike::Read { ordinal: 0 }]);
+    assert_eq!(after.strikes()[1..], [FaultedOperation::Read { ordinal: 0 }]);
     assert_eq!((after.view().armed_reads, after.befallen()), (Vec::new(), 2));
 
     after.remove(FILE).expect("removes");

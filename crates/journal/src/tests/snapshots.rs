@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use crate::sim_disk::script::{dynamic, time};
-use crate::sim_disk::{Fault, Kept, Operation, Random, SimDisk};
+use crate::sim_disk::{DiskFault, Operation, Random, SimDisk, SurvivingData};
 use crate::{Damage, JournalError, Snapshot, SnapshotStore};
 
 fn state(seq: u64, length: usize) -> Vec<u8> {
@@ -40,17 +40,20 @@ fn newest_snapshot_is_found_and_old_ones_are_pruned() {
     }
     assert_eq!(store.read(5).expect("reads").bytes.len(), 3_000_000);
     assert_eq!(store.prune(2).expect("prunes"), 2);
-    for disk in [disk.clone(), disk.after_power_loss(Kept::Nothing)] {
+    for disk in [disk.clone(), disk.after_power_loss(SurvivingData::Nothing)] {
         let left = SnapshotStore::open_for_reading(dynamic(&disk)).list().expect("lists");
         assert_eq!(left.iter().map(|info| info.seq).collect::<Vec<_>>(), [600, 8_000]);
     }
     assert_eq!(store.prune(0).expect("prunes"), 1);
-    assert_eq!(latest(&disk.after_power_loss(Kept::Nothing)).map(|snapshot| snapshot.seq), Some(8_000));
+    assert_eq!(
+        latest(&disk.after_power_loss(SurvivingData::Nothing)).map(|snapshot| snapshot.seq),
+        Some(8_000)
+    );
 }
 
 #[test]
 fn power_loss_or_error_leaves_the_old_or_the_new_snapshot() {
-    for fault in [Fault::Crash, Fault::Broken, Fault::Full] {
+    for fault in [DiskFault::Crash, DiskFault::Broken, DiskFault::Full] {
         for seed in 0..40 {
             for ordinal in 0..6 {
                 let disk = SimDisk::new(seed);
@@ -59,14 +62,14 @@ fn power_loss_or_error_leaves_the_old_or_the_new_snapshot() {
                 let next = disk.operations().len() as u64;
                 disk.inject(next + 1 + ordinal, fault);
                 let result = write(&store, 20, 3_000);
-                let found = latest(&disk.after_power_loss(Kept::Some(seed))).expect("a snapshot");
+                let found = latest(&disk.after_power_loss(SurvivingData::Some(seed))).expect("a snapshot");
                 let expected = state(found.seq, if found.seq == 10 { 2_000 } else { 3_000 });
                 assert!(found.bytes == expected && found.time_ns == time(found.seq));
                 assert!(found.seq == 20 || result.is_err(), "{fault:?} at {ordinal}: it was acknowledged");
-                if fault != Fault::Crash {
+                if fault != DiskFault::Crash {
                     write(&store, 30, 100).expect("the next attempt works");
                     assert_eq!(
-                        latest(&disk.after_power_loss(Kept::Nothing)).map(|found| found.seq),
+                        latest(&disk.after_power_loss(SurvivingData::Nothing)).map(|found| found.seq),
                         Some(30)
                     );
                 }
@@ -135,7 +138,7 @@ fn failure_to_list_or_remove_is_an_error() {
     let disk = SimDisk::new(0);
     let store = SnapshotStore::open(dynamic(&disk)).expect("opens");
     write(&store, 1, 10).expect("writes");
-    disk.inject(disk.operations().len() as u64, Fault::Broken);
+    disk.inject(disk.operations().len() as u64, DiskFault::Broken);
     assert!(matches!(write(&store, 2, 10), Err(JournalError::Io { operation: "remove", .. })));
     disk.inject_read_error(disk.reads());
     assert!(matches!(store.latest(), Err(JournalError::Io { operation: "list", .. })));

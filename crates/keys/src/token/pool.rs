@@ -19,12 +19,12 @@ pub(super) struct Pool {
     token: String,
     pin_file: PathBuf,
     sessions_max: usize,
-    seats: Mutex<Seats>,
+    seats: Mutex<SessionSlots>,
     freed: Condvar,
 }
 
 #[derive(Default)]
-struct Seats {
+struct SessionSlots {
     idle: Vec<Session>,
     /// Number of sessions, idle and in use.
     open: usize,
@@ -175,7 +175,7 @@ impl Pool {
         self.freed.notify_all();
     }
 
-    fn seats(&self) -> MutexGuard<'_, Seats> {
+    fn seats(&self) -> MutexGuard<'_, SessionSlots> {
         self.seats.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -102,27 +102,27 @@ stored_enum! {
         /// An FX transfer sells another amount or currency than its reserved transfer provides.
         56 DeterminingAmountDiffers;
         /// The initiator has another live FX transfer for the transfer.
-        57 ConversionInProgress;
+        57 FxTransferInProgress;
         /// The FXP has not fulfilled the transfer's FX transfer.
-        60 ConversionUnfulfilled;
+        60 FxTransferUnfulfilled;
         /// The transfer has another amount or currency than its FX transfer buys.
-        61 ConversionDiffers;
+        61 FxTransferDiffers;
         /// The FX transfer is unknown.
-        62 ConversionUnknown;
+        62 FxTransferUnknown;
         /// A fulfil or abort of an unknown FX transfer.
-        63 ConversionMissing;
+        63 FxTransferMissing;
         /// The sender of a fulfil or abort of an FX transfer is not its FXP.
         64 SourceNotFxp;
         /// The destination of a fulfil or abort of an FX transfer is not its initiator.
         65 DestinationNotInitiator;
         /// The FX transfer is already fulfilled or final.
-        66 ConversionNotReserved;
+        66 FxTransferNotReserved;
         /// A fulfil of an FX transfer with the state RECEIVED.
-        67 ConversionReceived;
+        67 FxTransferReceived;
         /// The transfer's FX transfer expired before the transfer arrived.
-        68 ConversionExpired;
+        68 FxTransferExpired;
         /// The transfer's FX transfer was rejected, or declined by the FXP, before the transfer arrived.
-        69 ConversionDeclined;
+        69 FxTransferDeclined;
         /// The payer of a bulk transfer is unknown.
         70 BulkPayerUnknown { name: FspId };
         /// The payee of a bulk transfer is unknown.

@@ -18,7 +18,7 @@ const ITEMS_SHOWN_MAX: usize = 4;
 
 /// A value in printable form.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Shown<'a> {
+pub enum PrintedValue<'a> {
     /// No value.
     Absent,
     Flag(bool),
@@ -31,9 +31,9 @@ pub enum Shown<'a> {
     Callback(CallbackKey),
     /// The reason why a request was rejected or a transfer ended.
     Cause(&'a Cause),
-    List(Vec<Shown<'a>>),
+    List(Vec<PrintedValue<'a>>),
     /// A value with fields.
-    Fields(Vec<(&'static str, Shown<'a>)>),
+    Fields(Vec<(&'static str, PrintedValue<'a>)>),
 }
 
 /// Looks up names that records do not contain.
@@ -54,7 +54,7 @@ pub trait Names {
 /// A value that can be printed.
 pub trait Show {
     /// The value in printable form.
-    fn show(&self) -> Shown<'_>;
+    fn show(&self) -> PrintedValue<'_>;
 
     /// Writes the value as text for users.
     fn describe(&self, names: &dyn Names, f: &mut Formatter<'_>) -> fmt::Result {
@@ -63,26 +63,28 @@ pub trait Show {
 }
 
 /// A value together with the names that its text needs.
-pub(crate) struct Named<'a, T>(pub(crate) &'a T, pub(crate) &'a dyn Names);
+pub(crate) struct WithNames<'a, T>(pub(crate) &'a T, pub(crate) &'a dyn Names);
 
-impl<T: Show> Display for Named<'_, T> {
+impl<T: Show> Display for WithNames<'_, T> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         self.0.describe(self.1, f)
     }
 }
 
-fn describe(shown: &Shown<'_>, names: &dyn Names, f: &mut Formatter<'_>) -> fmt::Result {
+fn describe(shown: &PrintedValue<'_>, names: &dyn Names, f: &mut Formatter<'_>) -> fmt::Result {
     match shown {
-        Shown::Absent => f.write_str("none"),
-        Shown::Flag(flag) => write!(f, "{flag}"),
-        Shown::Number(number) => write!(f, "{number}"),
-        Shown::Text(text) => f.write_str(text),
-        Shown::Participant(id) => f.write_str(&names.participant(*id)),
-        Shown::Account(id) => f.write_str(&names.account(*id)),
-        Shown::AccountType(id) => f.write_str(&names.account_type(*id)),
-        Shown::Callback(key) => write!(f, "{}.{} to {}", key.seq, key.index, names.participant(key.target)),
-        Shown::Cause(cause) => f.write_str(&names.cause(cause)),
-        Shown::List(items) => {
+        PrintedValue::Absent => f.write_str("none"),
+        PrintedValue::Flag(flag) => write!(f, "{flag}"),
+        PrintedValue::Number(number) => write!(f, "{number}"),
+        PrintedValue::Text(text) => f.write_str(text),
+        PrintedValue::Participant(id) => f.write_str(&names.participant(*id)),
+        PrintedValue::Account(id) => f.write_str(&names.account(*id)),
+        PrintedValue::AccountType(id) => f.write_str(&names.account_type(*id)),
+        PrintedValue::Callback(key) => {
+            write!(f, "{}.{} to {}", key.seq, key.index, names.participant(key.target))
+        }
+        PrintedValue::Cause(cause) => f.write_str(&names.cause(cause)),
+        PrintedValue::List(items) => {
             for (index, item) in items.iter().take(ITEMS_SHOWN_MAX).enumerate() {
                 f.write_str(if index == 0 { "" } else { ", " })?;
                 describe(item, names, f)?;
@@ -92,7 +94,7 @@ fn describe(shown: &Shown<'_>, names: &dyn Names, f: &mut Formatter<'_>) -> fmt:
                 more => write!(f, ", and {more} more"),
             }
         }
-        Shown::Fields(fields) => {
+        PrintedValue::Fields(fields) => {
             for (index, (name, value)) in fields.iter().enumerate() {
                 write!(f, "{}{name} ", if index == 0 { "" } else { ", " })?;
                 describe(value, names, f)?;
@@ -106,8 +108,8 @@ fn describe(shown: &Shown<'_>, names: &dyn Names, f: &mut Formatter<'_>) -> fmt:
 macro_rules! shown_as_text {
     ($($type:ty),* $(,)?) => {
         $(impl Show for $type {
-            fn show(&self) -> Shown<'_> {
-                Shown::Text(Cow::Owned(self.to_string()))
+            fn show(&self) -> PrintedValue<'_> {
+                PrintedValue::Text(Cow::Owned(self.to_string()))
             }
         })*
     };
@@ -119,8 +121,8 @@ shown_as_text!(TransferId, FspId, Amount, Currency, Timestamp);
 macro_rules! shown_as_word {
     ($($type:ty: $word:ident),* $(,)?) => {
         $(impl $crate::base::show::Show for $type {
-            fn show(&self) -> $crate::base::show::Shown<'_> {
-                $crate::base::show::Shown::Text(alloc::borrow::Cow::Borrowed(self.$word()))
+            fn show(&self) -> $crate::base::show::PrintedValue<'_> {
+                $crate::base::show::PrintedValue::Text(alloc::borrow::Cow::Borrowed(self.$word()))
             }
         })*
     };
@@ -130,8 +132,8 @@ pub(crate) use shown_as_word;
 macro_rules! shown_as_number {
     ($($type:ty),*) => {
         $(impl Show for $type {
-            fn show(&self) -> Shown<'_> {
-                Shown::Number(i128::from(*self))
+            fn show(&self) -> PrintedValue<'_> {
+                PrintedValue::Number(i128::from(*self))
             }
         })*
     };
@@ -142,7 +144,7 @@ shown_as_number!(u8, u16, u32, u64, i64);
 macro_rules! shown_by_number {
     ($($type:ty),*) => {
         $(impl Show for $type {
-            fn show(&self) -> Shown<'_> {
+            fn show(&self) -> PrintedValue<'_> {
                 self.0.show()
             }
         })*
@@ -152,63 +154,63 @@ macro_rules! shown_by_number {
 shown_by_number!(WindowId, ContentId, SettlementId);
 
 impl Show for bool {
-    fn show(&self) -> Shown<'_> {
-        Shown::Flag(*self)
+    fn show(&self) -> PrintedValue<'_> {
+        PrintedValue::Flag(*self)
     }
 }
 
 impl Show for Box<str> {
-    fn show(&self) -> Shown<'_> {
-        Shown::Text(Cow::Borrowed(self))
+    fn show(&self) -> PrintedValue<'_> {
+        PrintedValue::Text(Cow::Borrowed(self))
     }
 }
 
 impl<const N: usize> Show for [u8; N] {
-    fn show(&self) -> Shown<'_> {
-        Shown::Text(Cow::Owned(hex(self)))
+    fn show(&self) -> PrintedValue<'_> {
+        PrintedValue::Text(Cow::Owned(hex(self)))
     }
 }
 
 impl<T: Show> Show for Option<T> {
-    fn show(&self) -> Shown<'_> {
-        self.as_ref().map_or(Shown::Absent, Show::show)
+    fn show(&self) -> PrintedValue<'_> {
+        self.as_ref().map_or(PrintedValue::Absent, Show::show)
     }
 }
 
 impl<T: Show> Show for Vec<T> {
-    fn show(&self) -> Shown<'_> {
-        Shown::List(self.iter().map(Show::show).collect())
+    fn show(&self) -> PrintedValue<'_> {
+        PrintedValue::List(self.iter().map(Show::show).collect())
     }
 }
 
 impl Show for ParticipantId {
-    fn show(&self) -> Shown<'_> {
-        Shown::Participant(*self)
+    fn show(&self) -> PrintedValue<'_> {
+        PrintedValue::Participant(*self)
     }
 }
 
 impl Show for AccountId {
-    fn show(&self) -> Shown<'_> {
-        Shown::Account(*self)
+    fn show(&self) -> PrintedValue<'_> {
+        PrintedValue::Account(*self)
     }
 }
 
 impl Show for LedgerAccountTypeId {
-    fn show(&self) -> Shown<'_> {
-        Shown::AccountType(*self)
+    fn show(&self) -> PrintedValue<'_> {
+        PrintedValue::AccountType(*self)
     }
 }
 
 impl Show for CallbackKey {
-    fn show(&self) -> Shown<'_> {
-        Shown::Callback(*self)
+    fn show(&self) -> PrintedValue<'_> {
+        PrintedValue::Callback(*self)
     }
 }
 
 shown_as_word!(AbortKind: as_str);
 
 impl Show for Cause {
-    fn show(&self) -> Shown<'_> {
-        Shown::Cause(self)
+    fn show(&self) -> PrintedValue<'_> {
+        PrintedValue::Cause(self)
     }
 }

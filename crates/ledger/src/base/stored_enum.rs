@@ -1,12 +1,12 @@
 //! A macro for enums that are stored under a tag. Their rows define tags, names and stored forms.
 
-/// An enum whose rows are `tag Name(value: Type);` or `tag Name { field: Type, … };`. A name for printing may follow a
-/// field: `field as "name": Type`.
+/// An enum whose rows are `tag Name(value: Type);` or `tag Name { field: Type, … };`. A name for printing may follow the
+/// name of a row or of a field: `tag Name as "name" (value: Type);`, `field as "name": Type`.
 macro_rules! stored_enum {
     (
         $(#[$enum_doc:meta])*
         $enum:ident, $unknown:literal {
-            $($(#[$doc:meta])* $tag:literal $name:ident
+            $($(#[$doc:meta])* $tag:literal $name:ident $(as $printed:literal)?
                 $(($value:ident: $single:ty))?
                 $({ $($(#[$field_doc:meta])* $field:ident $(as $key:literal)?: $type:ty),* $(,)? })?;)*
         }
@@ -28,7 +28,7 @@ macro_rules! stored_enum {
 
             /// The name of the variant.
             pub const fn name(&self) -> &'static str {
-                match self { $(Self::$name { .. } => stringify!($name)),* }
+                match self { $(Self::$name { .. } => [$($printed,)? stringify!($name)][0]),* }
             }
 
             fn encode_fields(&self, encoder: &mut $crate::base::codec::Encoder<'_>) {

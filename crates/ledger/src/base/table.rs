@@ -6,7 +6,7 @@ macro_rules! shown_enum {
     (
         $(#[$enum_doc:meta])*
         $enum:ident, $unknown:literal {
-            $($(#[$doc:meta])* $tag:literal $name:ident
+            $($(#[$doc:meta])* $tag:literal $name:ident $(as $printed:literal)?
                 $(($value:ident: $single:ty))?
                 $({ $($(#[$field_doc:meta])* $field:ident $(as $key:literal)?: $type:ty),* $(,)? })?;)*
         }
@@ -14,7 +14,7 @@ macro_rules! shown_enum {
         $crate::base::stored_enum::stored_enum! {
             $(#[$enum_doc])*
             $enum, $unknown {
-                $($(#[$doc])* $tag $name
+                $($(#[$doc])* $tag $name $(as $printed)?
                     $(($value: $single))?
                     $({ $($(#[$field_doc])* $field $(as $key)?: $type),* })?;)*
             }
@@ -22,10 +22,10 @@ macro_rules! shown_enum {
 
         impl $enum {
             /// The fields by name. For a single value, the fields of that value.
-            pub fn fields(&self) -> alloc::vec::Vec<(&'static str, $crate::base::show::Shown<'_>)> {
+            pub fn fields(&self) -> alloc::vec::Vec<(&'static str, $crate::base::show::PrintedValue<'_>)> {
                 match self {
                     $(Self::$name $(($value))? $({ $($field),* })? => {
-                        $(if let $crate::base::show::Shown::Fields(fields) = $crate::base::show::Show::show($value) {
+                        $(if let $crate::base::show::PrintedValue::Fields(fields) = $crate::base::show::Show::show($value) {
                             return fields;
                         })?
                         alloc::vec![
@@ -44,7 +44,7 @@ macro_rules! events {
     (
         $(#[$enum_doc:meta])*
         $enum:ident, $unknown:literal {
-            $($(#[$doc:meta])* $tag:literal $name:ident
+            $($(#[$doc:meta])* $tag:literal $name:ident $(as $printed:literal)?
                 $(($value:ident: $single:ty))?
                 $({ $($(#[$field_doc:meta])* $field:ident $(as $key:literal)?: $type:ty),* $(,)? })?
                 = $text:literal;)*
@@ -53,7 +53,7 @@ macro_rules! events {
         $crate::base::table::shown_enum! {
             $(#[$enum_doc])*
             $enum, $unknown {
-                $($(#[$doc])* $tag $name
+                $($(#[$doc])* $tag $name $(as $printed)?
                     $(($value: $single))?
                     $({ $($(#[$field_doc])* $field $(as $key)?: $type),* })?;)*
             }
@@ -68,8 +68,8 @@ macro_rules! events {
             ) -> core::fmt::Result {
                 match self {
                     $(Self::$name $(($value))? $({ $($field),* })? => {
-                        $(let $value = $crate::base::show::Named($value, names);)?
-                        $($(let $field = $crate::base::show::Named($field, names);)*)?
+                        $(let $value = $crate::base::show::WithNames($value, names);)?
+                        $($(let $field = $crate::base::show::WithNames($field, names);)*)?
                         $(let _ = &$value;)?
                         $($(let _ = &$field;)*)?
                         write!(f, $text)
@@ -94,8 +94,8 @@ macro_rules! key {
 macro_rules! shown_struct {
     ($($type:ident { $($field:ident $(as $key:literal)?),* $(,)? })*) => {
         $(impl $crate::base::show::Show for $type {
-            fn show(&self) -> $crate::base::show::Shown<'_> {
-                $crate::base::show::Shown::Fields(alloc::vec![
+            fn show(&self) -> $crate::base::show::PrintedValue<'_> {
+                $crate::base::show::PrintedValue::Fields(alloc::vec![
                     $(($crate::base::table::key!($field $($key)?), $crate::base::show::Show::show(&self.$field))),*
                 ])
             }

@@ -19,7 +19,7 @@ pub enum ResourceKind {
     /// `/transfers`.
     Transfer = 1,
     /// `/fxTransfers`.
-    Conversion = 2,
+    FxTransfer = 2,
     /// `/bulkTransfers`.
     Bulk = 3,
 }
@@ -33,13 +33,13 @@ struct Endpoints {
 
 impl ResourceKind {
     /// Every kind.
-    pub const ALL: [Self; 3] = [Self::Transfer, Self::Conversion, Self::Bulk];
+    pub const ALL: [Self; 3] = [Self::Transfer, Self::FxTransfer, Self::Bulk];
 
     /// The kind's name for output.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Transfer => "transfer",
-            Self::Conversion => "conversion",
+            Self::FxTransfer => "conversion",
             Self::Bulk => "bulk",
         }
     }
@@ -51,7 +51,7 @@ impl ResourceKind {
                 put: EndpointType::TRANSFER_PUT,
                 error: EndpointType::TRANSFER_ERROR,
             },
-            Self::Conversion => Endpoints {
+            Self::FxTransfer => Endpoints {
                 post: EndpointType::FX_TRANSFER_POST,
                 put: EndpointType::FX_TRANSFER_PUT,
                 error: EndpointType::FX_TRANSFER_ERROR,
@@ -154,8 +154,8 @@ impl Subject {
     }
 
     /// Creates the subject of an FX transfer.
-    pub fn conversion(id: impl Into<ResourceId>) -> Self {
-        Self { resource: ResourceKind::Conversion, id: id.into() }
+    pub fn fx_transfer(id: impl Into<ResourceId>) -> Self {
+        Self { resource: ResourceKind::FxTransfer, id: id.into() }
     }
 
     /// Creates the subject of a bulk transfer.
@@ -167,7 +167,7 @@ impl Subject {
     pub const fn transfer_id(&self) -> Option<TransferId> {
         match self.resource {
             ResourceKind::Transfer => self.id.id(),
-            ResourceKind::Conversion | ResourceKind::Bulk => None,
+            ResourceKind::FxTransfer | ResourceKind::Bulk => None,
         }
     }
 }

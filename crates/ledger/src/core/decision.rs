@@ -12,7 +12,7 @@ use crate::core::callback::{Callback, CallbackContent, ResourceId, Subject};
 use crate::core::event::Event;
 use crate::operators::outcome::AdminOutcome;
 use crate::operators::refusal::AdminRefusal;
-use crate::operators::trail::{Attribution, AuditEntry};
+use crate::operators::trail::{AuditActor, AuditEntry};
 
 /// The decision about a command. It is reused from command to command, so that deciding allocates little.
 #[derive(Debug, Default)]
@@ -40,12 +40,12 @@ pub enum Reply {
     /// A change of the ledger was made or rejected.
     Admin(Result<AdminOutcome, AdminRefusal>),
     /// An operator's action was made or rejected.
-    Act(Box<Acted>),
+    Audited(Box<AuditedReply>),
 }
 
 /// The reply to an operator's action.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Acted {
+pub enum AuditedReply {
     Made {
         outcome: AdminOutcome,
         /// The entry that was recorded in the audit trail; `None` if nothing was changed.
@@ -55,7 +55,7 @@ pub enum Acted {
     Rejected {
         refusal: AdminRefusal,
         /// The operator, with the name of the action.
-        by: Attribution,
+        by: AuditActor,
         /// The object that the action would have changed.
         object: Box<str>,
     },
@@ -66,9 +66,9 @@ impl Reply {
     pub fn into_outcome(self) -> Option<Result<AdminOutcome, AdminRefusal>> {
         match self {
             Self::Admin(outcome) => Some(outcome),
-            Self::Act(acted) => match *acted {
-                Acted::Made { outcome, .. } => Some(Ok(outcome)),
-                Acted::Rejected { refusal, .. } => Some(Err(refusal)),
+            Self::Audited(acted) => match *acted {
+                AuditedReply::Made { outcome, .. } => Some(Ok(outcome)),
+                AuditedReply::Rejected { refusal, .. } => Some(Err(refusal)),
             },
             Self::Accepted | Self::UnknownSender(_) | Self::NeedsArchive => None,
         }
@@ -97,7 +97,7 @@ impl Decision {
     }
 
     /// Owes a callback about a transfer.
-    pub(crate) fn tell(
+    pub(crate) fn notify(
         &mut self,
         target: ParticipantId,
         transfer: impl Into<ResourceId>,
@@ -106,12 +106,12 @@ impl Decision {
         self.callbacks.push(Callback { target, subject: Subject::transfer(transfer), content });
     }
 
-    pub(crate) fn tell_error(
+    pub(crate) fn notify_error(
         &mut self,
         target: ParticipantId,
         transfer: impl Into<ResourceId>,
         refusal: Refusal,
     ) {
-        self.tell(target, transfer, CallbackContent::Error(refusal.into()));
+        self.notify(target, transfer, CallbackContent::Error(refusal.into()));
     }
 }

@@ -44,10 +44,10 @@ mod tests {
     use upesi_types::Timestamp;
 
     use super::*;
-    use crate::operators::trail::Attribution;
+    use crate::operators::trail::AuditActor;
 
     fn entry() -> AuditEntry {
-        let by = Attribution {
+        let by = AuditActor {
             operator: "amina".into(),
             known_by: "token 1".into(),
             address: Some("127.0.0.1".into()),

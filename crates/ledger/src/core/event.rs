@@ -7,22 +7,22 @@ use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
-use upesi_types::{Amount, BulkId, ConversionId, Currency, FspId, Timestamp, TransferId};
+use upesi_types::{Amount, BulkId, Currency, FspId, FxTransferId, Timestamp, TransferId};
 
 use crate::base::ids::{AccountId, CallbackKey, LedgerAccountTypeId, ParticipantId, SettlementId, WindowId};
 use crate::base::refusal::{AbortKind, Cause};
 use crate::base::table::events;
 use crate::money::bulk::{Bulk, BulkAnswer, ItemResult};
-use crate::money::conversion::{Conversion, ConversionAnswer};
 use crate::money::fee::{FeeRule, NoFee};
 use crate::money::funds::{FundsState, FundsTransfer};
-use crate::money::transfer::{Fingerprint, Settled, Transfer};
-use crate::operators::operator::{Credential, Roles};
-use crate::operators::person::Person;
+use crate::money::fx_transfer::{FxTransfer, FxTransferAnswer};
+use crate::money::transfer::{Fingerprint, SettlementMode, Transfer};
+use crate::operators::operator::{Credential, OperatorRoles};
 use crate::operators::policy::ApprovalPolicy;
 use crate::operators::proposal::Proposal;
 use crate::operators::proposal_state::ProposalState;
 use crate::operators::trail::AuditEntry;
+use crate::operators::user_credential::UserCredential;
 use crate::scheme::binding::BindingKind;
 use crate::scheme::block::Block;
 use crate::scheme::endpoint::EndpointType;
@@ -46,7 +46,7 @@ events! {
             /// The fulfil's extensions.
             extensions: Option<Box<str>>,
             /// Whether the amount was added to a settlement window or settled immediately.
-            settled as "settledAtOnce": Settled,
+            settled as "settledAtOnce": SettlementMode,
         } = "transfer {id} COMMITTED{settled}";
         /// A reserved transfer was aborted.
         3 TransferAborted {
@@ -251,30 +251,30 @@ events! {
             reason: NoFee,
         } = "fee of transfer {transfer} by rule {rule}: {amount} not charged, {reason}";
         /// An FX transfer was reserved or rejected; its state shows which.
-        70 ConversionPrepared(conversion: Box<Conversion>) = "FX transfer {conversion}";
+        70 FxTransferPrepared as "ConversionPrepared" (fx_transfer: Box<FxTransfer>) = "FX transfer {fx_transfer}";
         /// The FXP fulfilled an FX transfer. Its outcome now depends on its transfer.
-        71 ConversionFulfilled {
-            id as "commitRequestId": ConversionId,
+        71 FxTransferFulfilled as "ConversionFulfilled" {
+            id as "commitRequestId": FxTransferId,
             /// Preimage of the condition.
             fulfilment: [u8; 32],
             /// The FXP's PUT.
-            answer: ConversionAnswer,
+            answer: FxTransferAnswer,
         } = "FX transfer {id} fulfilled";
         /// An FX transfer was committed with its transfer.
-        72 ConversionCommitted {
-            id as "commitRequestId": ConversionId,
+        72 FxTransferCommitted as "ConversionCommitted" {
+            id as "commitRequestId": FxTransferId,
             /// Whether the reserved amount was added to a settlement window or settled immediately.
-            settled as "settledAtOnce": Settled,
+            settled as "settledAtOnce": SettlementMode,
             /// How the amount that the payee passes on to the FXP is settled; absent on the payer's side.
-            further as "passedOnAtOnce": Option<Settled>,
+            further as "passedOnAtOnce": Option<SettlementMode>,
         } = "FX transfer {id} COMMITTED{settled}";
         /// An FX transfer was aborted, alone or with its transfer.
-        73 ConversionAborted {
-            id as "commitRequestId": ConversionId,
+        73 FxTransferAborted as "ConversionAborted" {
+            id as "commitRequestId": FxTransferId,
             kind: AbortKind,
             cause: Cause,
             /// The FXP's PUT that caused the abort.
-            answer: Option<ConversionAnswer>,
+            answer: Option<FxTransferAnswer>,
         } = "FX transfer {id} {kind} {cause}";
         /// A bulk transfer was accepted, or rejected as a whole; its state shows which.
         80 BulkReceived(bulk: Box<Bulk>) = "bulk transfer {bulk}";
@@ -317,7 +317,7 @@ events! {
         /// An operator was created or changed.
         93 OperatorSet {
             name as "operator": Box<str>,
-            roles: Roles,
+            roles: OperatorRoles,
             /// The DFSP that the operator belongs to.
             participant: Option<ParticipantId>,
             is_active: bool,
@@ -343,7 +343,7 @@ events! {
         /// The approval policy was changed.
         98 ApprovalPolicySet(policy: ApprovalPolicy) = "approval policy: {policy}";
         /// A user has a password and a second factor, replacing earlier ones.
-        99 PersonSet { name as "operator": Box<str>, person: Person } = "operator {name} has {person}";
+        99 PersonSet { name as "operator": Box<str>, person: UserCredential } = "operator {name} has {person}";
         /// A user used the code of a time step of its second factor.
         100 CodeUsed { name as "operator": Box<str>, code_step: u64 } = "operator {name} used code {code_step}";
         /// A change set was approved and is applied from now on.

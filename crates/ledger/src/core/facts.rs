@@ -6,12 +6,12 @@ use alloc::collections::BTreeSet;
 use upesi_types::{Present, Timestamp, TransferId};
 
 use crate::money::bulk::Bulk;
-use crate::money::conversion::Conversion;
+use crate::money::fx_transfer::FxTransfer;
 use crate::money::transfer::Transfer;
 
 /// The state of the outside world when a command is decided.
 #[derive(Clone, Copy, Debug)]
-pub struct Facts<'a> {
+pub struct DecisionInput<'a> {
     /// The hub's time.
     pub present: Present,
     /// The archive's answer for the objects that the command names.
@@ -33,9 +33,9 @@ pub enum Archived {
     /// The archive contains this transfer.
     Found(Box<Transfer>),
     /// The archive's answer for a command about an FX transfer.
-    Conversion {
+    FxTransfer {
         /// The FX transfer, if the archive contains it.
-        conversion: Option<Box<Conversion>>,
+        fx_transfer: Option<Box<FxTransfer>>,
         /// Whether the archive contains the determining transfer, which is then final.
         has_transfer: bool,
     },
@@ -48,15 +48,15 @@ pub enum Archived {
     },
 }
 
-impl Facts<'static> {
+impl DecisionInput<'static> {
     /// Facts at an instant, without a difference between clocks and without an answer of the archive.
     pub fn at(instant: Timestamp) -> Self {
         static UNKNOWN: Archived = Archived::Unknown;
-        Facts::new(instant.into(), &UNKNOWN)
+        DecisionInput::new(instant.into(), &UNKNOWN)
     }
 }
 
-impl<'a> Facts<'a> {
+impl<'a> DecisionInput<'a> {
     /// Facts with the given time and archive answer. The wall clock has not jumped.
     pub const fn new(present: Present, archived: &'a Archived) -> Self {
         Self { present, archived, clock_jump_ms: 0 }

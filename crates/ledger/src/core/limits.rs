@@ -1,7 +1,7 @@
 //! Limits of the ledger's size and the relations between them, which are checked at compile time.
 
 use crate::money::account::SEEDED_TYPES;
-use crate::money::conversion::CONVERSIONS_PER_TRANSFER_MAX;
+use crate::money::fx_transfer::FX_TRANSFERS_PER_TRANSFER_MAX;
 
 /// Maximum number of callbacks that one record may owe. Their index is stored in a byte.
 pub const CALLBACKS_PER_RECORD_MAX: usize = u8::MAX as usize + 1;
@@ -10,11 +10,11 @@ pub const CALLBACKS_PER_RECORD_MAX: usize = u8::MAX as usize + 1;
 const CALLBACKS_PER_TRANSFER_MAX: usize = 3;
 
 /// Maximum number of callbacks that one FX transfer owes when it ends: initiator and FXP.
-const CALLBACKS_PER_CONVERSION_MAX: usize = 2;
+const CALLBACKS_PER_FX_TRANSFER_MAX: usize = 2;
 
 /// Maximum number of callbacks of a transfer that ends together with its FX transfers.
 const CALLBACKS_PER_CONVERTED_MAX: usize =
-    CALLBACKS_PER_TRANSFER_MAX + CONVERSIONS_PER_TRANSFER_MAX * CALLBACKS_PER_CONVERSION_MAX;
+    CALLBACKS_PER_TRANSFER_MAX + FX_TRANSFERS_PER_TRANSFER_MAX * CALLBACKS_PER_FX_TRANSFER_MAX;
 
 /// Maximum numbers of objects in a ledger. Anything beyond a limit is rejected. A hub ships with [`Limits::SHIPPED`].
 /// With [`Limits::TINY`], simulated worlds reach every limit within a day.

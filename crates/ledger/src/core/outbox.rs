@@ -46,49 +46,49 @@ pub struct Outbox {
 /// callback that is delivered in between leaves an empty place.
 #[derive(Clone, Debug, Default)]
 struct Queue {
-    places: VecDeque<Place>,
+    places: VecDeque<OutboxSlot>,
     /// Number of places whose callback is still owed.
     owed: usize,
     /// Data of the parked callbacks.
-    parked: BTreeMap<Age, Parked>,
+    parked: BTreeMap<RecordIndex, Parked>,
 }
 
 /// The sequence number of a callback's record, and the index of the callback in it.
-type Age = (u64, u8);
+type RecordIndex = (u64, u8);
 
 /// Kept small, because an unreachable participant has one for each owed callback.
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct OutboxSlot {
     seq: u64,
     index: u8,
     is_owed: bool,
 }
 
-const _: () = assert!(size_of::<Place>() == 16);
+const _: () = assert!(size_of::<OutboxSlot>() == 16);
 
-impl Place {
-    const fn age(&self) -> Age {
+impl OutboxSlot {
+    const fn age(&self) -> RecordIndex {
         (self.seq, self.index)
     }
 }
 
 impl Queue {
-    fn find(&self, age: Age) -> Result<usize, usize> {
-        self.places.binary_search_by_key(&age, Place::age)
+    fn find(&self, age: RecordIndex) -> Result<usize, usize> {
+        self.places.binary_search_by_key(&age, OutboxSlot::age)
     }
 
     /// The place of a callback, if it is owed.
-    fn owed_at(&self, age: Age) -> Option<usize> {
+    fn owed_at(&self, age: RecordIndex) -> Option<usize> {
         self.find(age).ok().filter(|at| self.places[*at].is_owed)
     }
 
-    fn entry(&self, age: Age) -> OutboxEntry<'_> {
+    fn entry(&self, age: RecordIndex) -> OutboxEntry<'_> {
         OutboxEntry { parked: self.parked.get(&age) }
     }
 
     /// Inserts a callback in order, nearly always as the last one. Returns false if it was already owed.
-    fn insert(&mut self, (seq, index): Age) -> bool {
-        let place = Place { seq, index, is_owed: true };
+    fn insert(&mut self, (seq, index): RecordIndex) -> bool {
+        let place = OutboxSlot { seq, index, is_owed: true };
         let was_owed = if self.places.back().is_none_or(|last| last.age() < place.age()) {
             self.places.push_back(place);
             false
@@ -116,7 +116,7 @@ impl Queue {
     }
 
     /// Parks an owed callback, or unparks it for redelivery. Returns whether it was parked.
-    fn set_parked(&mut self, age: Age, parked: Option<Parked>) -> bool {
+    fn set_parked(&mut self, age: RecordIndex, parked: Option<Parked>) -> bool {
         match parked {
             Some(parked) => self.parked.insert(age, parked).is_some(),
             None => self.parked.remove(&age).is_some(),
@@ -124,7 +124,7 @@ impl Queue {
     }
 
     /// The entries that are younger than `after`, oldest first.
-    fn entries(&self, after: Option<Age>) -> impl Iterator<Item = (Age, OutboxEntry<'_>)> {
+    fn entries(&self, after: Option<RecordIndex>) -> impl Iterator<Item = (RecordIndex, OutboxEntry<'_>)> {
         let start = after.map_or(0, |after| self.places.partition_point(|place| place.age() <= after));
         let owed = self.places.range(start..).filter(|place| place.is_owed);
         owed.map(|place| (place.age(), self.entry(place.age())))
@@ -195,7 +195,11 @@ impl Outbox {
     }
 
     /// The undelivered, unparked callbacks of one target that are younger than `after`, oldest first.
-    pub fn pending(&self, target: ParticipantId, after: Option<Age>) -> impl Iterator<Item = CallbackKey> {
+    pub fn pending(
+        &self,
+        target: ParticipantId,
+        after: Option<RecordIndex>,
+    ) -> impl Iterator<Item = CallbackKey> {
         let entries = self.queues.get(&target).into_iter().flat_map(move |queue| queue.entries(after));
         let pending = entries.filter(|(_, entry)| entry.parked.is_none());
         pending.map(move |((seq, index), _)| CallbackKey { target, seq, index })

@@ -40,9 +40,9 @@ impl Ledger {
     /// The earliest deadline of a transfer, FX transfer, withdrawal or proposal.
     pub fn next_deadline(&self) -> Option<Timestamp> {
         let funds = self.withdrawals.deadlines().next().map(|(deadline, _)| deadline);
-        let conversions = self.conversions.next_deadline();
+        let fx_transfers = self.fx_transfers.next_deadline();
         let proposals = self.approvals.next_deadline();
-        [self.transfers.next_deadline(), funds, conversions, proposals].into_iter().flatten().min()
+        [self.transfers.next_deadline(), funds, fx_transfers, proposals].into_iter().flatten().min()
     }
 
     /// The undelivered callbacks.

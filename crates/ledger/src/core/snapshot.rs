@@ -45,16 +45,16 @@ struct Section {
     /// The error for a snapshot with another section or version at this position.
     mismatch: &'static str,
     write: fn(&Ledger, &mut Encoder<'_>),
-    read: Read,
+    read: ReadSection,
     /// Functions that read earlier versions of the section.
-    earlier: &'static [(u8, Read)],
+    earlier: &'static [(u8, ReadSection)],
 }
 
-type Read = fn(&mut Ledger, &mut Decoder<'_>) -> Decoded<()>;
+type ReadSection = fn(&mut Ledger, &mut Decoder<'_>) -> Decoded<()>;
 
 impl Section {
     /// The function that reads a version of the section.
-    fn read_of(&self, version: u8) -> Option<Read> {
+    fn read_of(&self, version: u8) -> Option<ReadSection> {
         let earlier = self.earlier.iter().find(|(known, _)| *known == version);
         if version == self.version { Some(self.read) } else { earlier.map(|(_, read)| *read) }
     }
@@ -95,7 +95,7 @@ sections! {
     11 "settlements" 3: write_settlements, read_settlements, 2: read_settlements_of_version_2;
     12 "fee rules" 1: write_fee_rules, read_fee_rules;
     13 "couriers" 1: write_couriers, read_couriers;
-    30 "conversions" 1: write_conversions, read_conversions;
+    30 "conversions" 1: write_fx_transfers, read_fx_transfers;
     31 "ended links" 1: write_ended_links, read_ended_links, optional;
     40 "bulks" 2: write_bulks, read_bulks;
     42 "proxied participants" 1: write_proxied, read_proxied;
@@ -124,7 +124,7 @@ impl Ledger {
     pub fn encode_unfinished(&self) -> Vec<u8> {
         let mut unfinished = self.clone();
         unfinished.transfers.drain_finished(u64::MAX).for_each(drop);
-        unfinished.conversions.drain_finished(u64::MAX).for_each(drop);
+        unfinished.fx_transfers.drain_finished(u64::MAX).for_each(drop);
         unfinished.bulks.drain_finished(u64::MAX).for_each(drop);
         let mut bytes = Vec::new();
         unfinished.encode_snapshot(&mut bytes);
@@ -197,7 +197,7 @@ impl Ledger {
                 [item.payer, item.payee].into_iter().flatten().all(participant)
                     && [item.payer_account, item.payee_account].into_iter().flatten().all(account)
             })
-            && self.conversions.refer_to(participant, account)
+            && self.fx_transfers.refer_to(participant, account)
             && self.bulks.refer_to(participant)
             && self.outbox.iter().all(|(key, _)| participant(key.target))
             && self.fee_rules.iter().flat_map(FeeRule::parties).all(participant)
@@ -456,20 +456,20 @@ fn read_couriers(ledger: &mut Ledger, d: &mut Decoder<'_>) -> Decoded<()> {
     Ok(())
 }
 
-fn write_conversions(ledger: &Ledger, encoder: &mut Encoder<'_>) {
-    ledger.conversions.encode(encoder);
+fn write_fx_transfers(ledger: &Ledger, encoder: &mut Encoder<'_>) {
+    ledger.fx_transfers.encode(encoder);
 }
 
-fn read_conversions(ledger: &mut Ledger, d: &mut Decoder<'_>) -> Decoded<()> {
-    ledger.conversions.decode(d)
+fn read_fx_transfers(ledger: &mut Ledger, d: &mut Decoder<'_>) -> Decoded<()> {
+    ledger.fx_transfers.decode(d)
 }
 
 fn write_ended_links(ledger: &Ledger, encoder: &mut Encoder<'_>) {
-    ledger.conversions.ended.encode(encoder);
+    ledger.fx_transfers.ended.encode(encoder);
 }
 
 fn read_ended_links(ledger: &mut Ledger, d: &mut Decoder<'_>) -> Decoded<()> {
-    ledger.conversions.ended = Stored::decode(d)?;
+    ledger.fx_transfers.ended = Stored::decode(d)?;
     Ok(())
 }
 

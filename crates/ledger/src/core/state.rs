@@ -13,9 +13,9 @@ use crate::core::config::LedgerConfig;
 use crate::core::outbox::Outbox;
 use crate::money::account::{Account, LedgerAccountType, SEEDED_TYPES};
 use crate::money::bulk::table::Bulks;
-use crate::money::conversion::table::Conversions;
 use crate::money::fee::FeeRule;
 use crate::money::funds::{FundsTransfer, OpenWithdrawals};
+use crate::money::fx_transfer::table::FxTransfers;
 use crate::money::transfer_table::TransferTable;
 use crate::operators::approvals::Approvals;
 use crate::operators::operator::Operators;
@@ -65,7 +65,7 @@ pub struct Ledger {
     pub(crate) account_types: Vec<LedgerAccountType>,
     pub(crate) models: Vec<SettlementModel>,
     pub(crate) transfers: TransferTable,
-    pub(crate) conversions: Conversions,
+    pub(crate) fx_transfers: FxTransfers,
     pub(crate) bulks: Bulks,
     pub(crate) funds: BTreeMap<TransferId, FundsTransfer>,
     pub(crate) withdrawals: OpenWithdrawals,
@@ -106,7 +106,7 @@ impl Ledger {
             account_types: Vec::new(),
             models: Vec::new(),
             transfers: TransferTable::new(hash_seed),
-            conversions: Conversions::new(hash_seed),
+            fx_transfers: FxTransfers::new(hash_seed),
             bulks: Bulks::new(hash_seed),
             funds: BTreeMap::new(),
             withdrawals: OpenWithdrawals::default(),

@@ -13,7 +13,7 @@ use upesi_types::{Amount, BulkId, Currency, FspId, Timestamp, TransferId, UnfitA
 
 use crate::base::ids::ParticipantId;
 use crate::base::refusal::Cause;
-use crate::base::show::{Names, Show, Shown};
+use crate::base::show::{Names, PrintedValue, Show};
 use crate::base::stored::wire_enum;
 use crate::money::transfer::Fingerprint;
 
@@ -362,28 +362,28 @@ impl Bulk {
 }
 
 impl Show for BulkId {
-    fn show(&self) -> Shown<'_> {
-        Shown::Text(Cow::Owned(self.to_string()))
+    fn show(&self) -> PrintedValue<'_> {
+        PrintedValue::Text(Cow::Owned(self.to_string()))
     }
 }
 
 impl Show for BulkAnswer {
-    fn show(&self) -> Shown<'_> {
+    fn show(&self) -> PrintedValue<'_> {
         self.fingerprint.show()
     }
 }
 
 impl Show for BTreeMap<u32, ItemResult> {
-    fn show(&self) -> Shown<'_> {
-        fn shown<'a>((place, result): (&u32, &'a ItemResult)) -> Shown<'a> {
-            let mut fields = vec![("item", Shown::Number(i128::from(*place)))];
+    fn show(&self) -> PrintedValue<'_> {
+        fn shown<'a>((place, result): (&u32, &'a ItemResult)) -> PrintedValue<'a> {
+            let mut fields = vec![("item", PrintedValue::Number(i128::from(*place)))];
             fields.push(match result {
                 ItemResult::Fulfil { fulfilment, .. } => ("fulfilment", fulfilment.show()),
                 ItemResult::Abort(cause) => ("cause", cause.show()),
             });
-            Shown::Fields(fields)
+            PrintedValue::Fields(fields)
         }
-        Shown::List(self.iter().map(shown).collect())
+        PrintedValue::List(self.iter().map(shown).collect())
     }
 
     fn describe(&self, _: &dyn Names, f: &mut Formatter<'_>) -> fmt::Result {
@@ -393,7 +393,7 @@ impl Show for BTreeMap<u32, ItemResult> {
 }
 
 impl Show for BulkItem {
-    fn show(&self) -> Shown<'_> {
+    fn show(&self) -> PrintedValue<'_> {
         let mut fields = vec![("transferId", self.transfer.show())];
         if let Some(asked) = &self.asked {
             if let Ok(amount) = &asked.amount {
@@ -404,12 +404,12 @@ impl Show for BulkItem {
         if let ItemState::Refused(cause) | ItemState::Aborted(cause) = &self.state {
             fields.push(("cause", cause.show()));
         }
-        Shown::Fields(fields)
+        PrintedValue::Fields(fields)
     }
 }
 
 impl Show for Box<Bulk> {
-    fn show(&self) -> Shown<'_> {
+    fn show(&self) -> PrintedValue<'_> {
         let mut fields = vec![
             ("bulkTransferId", self.id.show()),
             ("bulkQuoteId", self.quote.show()),
@@ -417,12 +417,12 @@ impl Show for Box<Bulk> {
             ("payee", self.payee.show()),
             ("expiration", self.expires_at.show()),
             ("items", self.items.show()),
-            ("state", Shown::Text(Cow::Borrowed(self.public_state().as_str()))),
+            ("state", PrintedValue::Text(Cow::Borrowed(self.public_state().as_str()))),
         ];
         if let BulkState::Rejected { cause, .. } = &self.state {
             fields.push(("cause", cause.show()));
         }
-        Shown::Fields(fields)
+        PrintedValue::Fields(fields)
     }
 
     fn describe(&self, names: &dyn Names, f: &mut Formatter<'_>) -> fmt::Result {

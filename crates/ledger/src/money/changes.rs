@@ -7,7 +7,7 @@ use upesi_types::{Amount, Currency, FspId, Timestamp, TransferId};
 
 use crate::base::codec::{DecodeError, Decoded, Decoder, Encoder};
 use crate::base::ids::AccountId;
-use crate::base::show::{Show, Shown};
+use crate::base::show::{PrintedValue, Show};
 use crate::base::stored::{Stored, stored_struct};
 use crate::base::table::shown_struct;
 use crate::money::fee::FeeTerms;
@@ -114,8 +114,8 @@ shown_struct! {
 }
 
 impl Show for FundsAction {
-    fn show(&self) -> Shown<'_> {
-        Shown::Text(Cow::Borrowed(match self {
+    fn show(&self) -> PrintedValue<'_> {
+        PrintedValue::Text(Cow::Borrowed(match self {
             Self::Commit => "commit",
             Self::Abort => "abort",
         }))

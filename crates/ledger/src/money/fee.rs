@@ -9,7 +9,7 @@ use core::fmt::{self, Formatter};
 use upesi_types::{Amount, Currency, Timestamp};
 
 use crate::base::ids::ParticipantId;
-use crate::base::show::{Names, Show, Shown, shown_as_word};
+use crate::base::show::{Names, PrintedValue, Show, shown_as_word};
 use crate::base::stored::{stored_struct, wire_enum};
 use crate::money::transfer::Transfer;
 
@@ -139,9 +139,9 @@ impl FeeTerms<ParticipantId> {
 shown_as_word!(FeePayer: as_str, NoFee: as_str);
 
 impl Show for FeeRule {
-    fn show(&self) -> Shown<'_> {
+    fn show(&self) -> PrintedValue<'_> {
         let terms = &self.terms;
-        Shown::Fields(vec![
+        PrintedValue::Fields(vec![
             ("id", self.id.show()),
             ("name", terms.name.show()),
             ("currency", terms.currency.show()),
@@ -150,9 +150,9 @@ impl Show for FeeRule {
             ("amountMin", terms.amount_min.show()),
             ("amountMax", terms.amount_max.show()),
             ("rateMillionths", terms.rate.show()),
-            ("decimals", Shown::Number(i128::from(terms.decimals))),
+            ("decimals", PrintedValue::Number(i128::from(terms.decimals))),
             ("fixed", terms.fixed.show()),
-            ("paidBy", Shown::Text(Cow::Borrowed(terms.paid_by.as_str()))),
+            ("paidBy", PrintedValue::Text(Cow::Borrowed(terms.paid_by.as_str()))),
             ("from", self.from.show()),
             ("until", self.until.show()),
         ])

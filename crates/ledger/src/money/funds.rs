@@ -8,7 +8,7 @@ use core::fmt::{self, Formatter};
 use upesi_types::{Amount, Currency, Timestamp, TransferId};
 
 use crate::base::ids::{AccountId, ParticipantId};
-use crate::base::show::{Names, Show, Shown, shown_as_word};
+use crate::base::show::{Names, PrintedValue, Show, shown_as_word};
 use crate::base::stored::{stored_struct, wire_enum};
 use crate::money::account::Account;
 use crate::money::transfer::{Fingerprint, PublicState, TransferView};
@@ -146,8 +146,8 @@ stored_struct! {
 shown_as_word!(FundsDirection: as_str, FundsState: as_str);
 
 impl Show for FundsTransfer {
-    fn show(&self) -> Shown<'_> {
-        Shown::Fields(vec![
+    fn show(&self) -> PrintedValue<'_> {
+        PrintedValue::Fields(vec![
             ("transferId", self.id.show()),
             ("action", self.direction.show()),
             ("participant", self.participant.show()),

@@ -3,9 +3,9 @@
 pub(crate) mod account;
 pub(crate) mod bulk;
 pub(crate) mod changes;
-pub(crate) mod conversion;
 pub(crate) mod fee;
 pub(crate) mod funds;
+pub(crate) mod fx_transfer;
 pub(crate) mod obligation;
 pub(crate) mod transfer;
 pub(crate) mod transfer_table;

@@ -6,7 +6,7 @@ use upesi_types::{Amount, TransferId};
 
 use crate::base::ids::{AccountId, WindowId};
 use crate::base::stored::wire_enum;
-use crate::money::conversion::{Conversion, ConversionState};
+use crate::money::fx_transfer::{FxTransfer, FxTransferState};
 use crate::money::transfer::{Transfer, TransferState};
 
 wire_enum! {
@@ -64,11 +64,11 @@ impl Transfer {
     }
 }
 
-impl Conversion {
+impl FxTransfer {
     /// The obligations that the commit added to a window. Empty if the commit settled its movements, or if the hub
     /// version that stored the FX transfer did not record their windows.
     pub fn obligations(&self) -> Vec<Obligation> {
-        let ConversionState::Committed { windows: Some(windows), .. } = self.state else { return Vec::new() };
+        let FxTransferState::Committed { windows: Some(windows), .. } = self.state else { return Vec::new() };
         let Some((reserved, further)) = self.legs() else { return Vec::new() };
         let legs = [(Some(reserved), windows.reserved), (further, windows.further)];
         let noted = legs.into_iter().filter_map(|(leg, window)| leg.zip(window));

@@ -12,7 +12,7 @@ use upesi_types::{Amount, Currency, Timestamp, TransferId};
 use crate::base::codec::{DecodeError, Decoded, Decoder, Encoder};
 use crate::base::ids::{AccountId, ParticipantId, WindowId};
 use crate::base::refusal::{AbortKind, Cause};
-use crate::base::show::{Names, Show, Shown};
+use crate::base::show::{Names, PrintedValue, Show};
 use crate::base::stored::{Stored, stored_struct, wire_enum};
 
 /// First half of the SHA-256 of a request body; equal for a resend, different for a modified request.
@@ -123,7 +123,7 @@ impl From<Aborted> for TransferState {
 
 /// How a committed transfer is settled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Settled {
+pub enum SettlementMode {
     /// The transfer belongs to the settlement window that is open at the commit.
     InWindow,
     /// Immediately by the commit: the amount moves between these cover accounts, and the positions return to their
@@ -254,7 +254,7 @@ impl Stored for TransferState {
     }
 }
 
-impl Stored for Settled {
+impl Stored for SettlementMode {
     fn encode(&self, encoder: &mut Encoder<'_>) {
         match self {
             Self::InWindow => encoder.u8(0),
@@ -317,7 +317,7 @@ impl Stored for Transfer {
 }
 
 impl Show for Transfer {
-    fn show(&self) -> Shown<'_> {
+    fn show(&self) -> PrintedValue<'_> {
         let mut fields = vec![
             ("transferId", self.id.show()),
             ("payer", self.payer.show()),
@@ -326,12 +326,12 @@ impl Show for Transfer {
             ("currency", self.currency.show()),
             ("condition", self.condition.show()),
             ("expiration", self.expires_at.show()),
-            ("state", Shown::Text(Cow::Borrowed(self.public_state().as_str()))),
+            ("state", PrintedValue::Text(Cow::Borrowed(self.public_state().as_str()))),
         ];
         if let TransferState::Aborted(end) = &self.state {
             fields.extend([("kind", end.kind.show()), ("cause", end.cause.show())]);
         }
-        Shown::Fields(fields)
+        PrintedValue::Fields(fields)
     }
 
     fn describe(&self, names: &dyn Names, f: &mut Formatter<'_>) -> fmt::Result {
@@ -347,12 +347,12 @@ impl Show for Transfer {
     }
 }
 
-impl Show for Settled {
-    fn show(&self) -> Shown<'_> {
+impl Show for SettlementMode {
+    fn show(&self) -> PrintedValue<'_> {
         match self {
-            Self::InWindow => Shown::Absent,
+            Self::InWindow => PrintedValue::Absent,
             Self::AtOnce { payer, payee } => {
-                Shown::Fields(vec![("payerAccount", payer.show()), ("payeeAccount", payee.show())])
+                PrintedValue::Fields(vec![("payerAccount", payer.show()), ("payeeAccount", payee.show())])
             }
         }
     }

@@ -12,7 +12,7 @@ use core::ops::Bound;
 use foldhash::fast::FixedState;
 use upesi_types::{Timestamp, TransferId};
 
-use self::deadlines::{Deadlines, Place};
+use self::deadlines::{DeadlineKey, Deadlines};
 use self::slots::Slots;
 use crate::base::index::Index;
 use crate::money::transfer::{ChargedFee, Transfer, TransferState};
@@ -142,7 +142,7 @@ impl TransferTable {
         self.deadlines_from(Bound::Unbounded).filter_map(|(_, slot)| self.slots.get(slot))
     }
 
-    fn deadlines_from(&self, lower: Bound<Place>) -> impl Iterator<Item = Place> {
+    fn deadlines_from(&self, lower: Bound<DeadlineKey>) -> impl Iterator<Item = DeadlineKey> {
         self.deadlines.from(lower, || self.in_memory_order().map(|(slot, found)| (found.expires_at, slot)))
     }
 
@@ -166,7 +166,10 @@ impl TransferTable {
     }
 
     /// The reserved transfers after a position, oldest deadline first, with the position of each.
-    pub(crate) fn reserved_behind(&self, place: Option<Place>) -> impl Iterator<Item = (Place, &Transfer)> {
+    pub(crate) fn reserved_behind(
+        &self,
+        place: Option<DeadlineKey>,
+    ) -> impl Iterator<Item = (DeadlineKey, &Transfer)> {
         let lower = place.map_or(Bound::Unbounded, Bound::Excluded);
         self.deadlines_from(lower).filter_map(|place| Some((place, self.slots.get(place.1)?)))
     }

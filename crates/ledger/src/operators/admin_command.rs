@@ -9,7 +9,7 @@ use upesi_types::{Amount, Currency, FspId, Timestamp, TransferId};
 
 use crate::base::codec::{DecodeError, Decoded, Decoder, Encoder};
 use crate::base::ids::{AccountId, WindowId};
-use crate::base::show::{Show, Shown};
+use crate::base::show::{PrintedValue, Show};
 use crate::base::stored::{Stored, stored_struct};
 use crate::base::table::shown_enum;
 use crate::money::changes::{Deposit, FundsEnd, FundsPrepare, NewFeeRule};
@@ -292,15 +292,15 @@ pub(crate) fn counted(count: usize, one: &str, many: &str) -> String {
 }
 
 impl Show for ChangeSet {
-    fn show(&self) -> Shown<'_> {
-        Shown::Fields(vec![("name", self.name.show()), ("changes", self.changes.show())])
+    fn show(&self) -> PrintedValue<'_> {
+        PrintedValue::Fields(vec![("name", self.name.show()), ("changes", self.changes.show())])
     }
 }
 
 impl Show for SetChange {
-    fn show(&self) -> Shown<'_> {
-        let mut fields = vec![("type", Shown::Text(self.command.name().into()))];
+    fn show(&self) -> PrintedValue<'_> {
+        let mut fields = vec![("type", PrintedValue::Text(self.command.name().into()))];
         fields.extend(self.command.fields());
-        Shown::Fields(fields)
+        PrintedValue::Fields(fields)
     }
 }

@@ -8,7 +8,7 @@ use upesi_types::Timestamp;
 
 use crate::base::codec::{DecodeError, Decoded, Decoder, Encoder};
 use crate::base::stored::Stored;
-use crate::operators::change_set::Progress;
+use crate::operators::change_set::ChangeSetProgress;
 use crate::operators::policy::ApprovalPolicy;
 use crate::operators::proposal::{Proposal, ProposalEnd};
 use crate::operators::proposal_state::ProposalState;
@@ -32,7 +32,7 @@ pub struct Approvals {
     /// Ended proposals by time of end.
     ended: BTreeSet<(Timestamp, u64)>,
     /// Change sets that were approved and have not ended.
-    progress: BTreeMap<u64, Progress>,
+    progress: BTreeMap<u64, ChangeSetProgress>,
     /// Total bytes of the changes of pending proposals.
     bytes: usize,
     made: u64,
@@ -60,11 +60,11 @@ impl Approvals {
 
     /// The state of a proposal, including the progress of its change set.
     pub fn state_of(&self, proposal: &Proposal) -> ProposalState {
-        self.progress(proposal.id).map_or_else(|| proposal.state(), Progress::state)
+        self.progress(proposal.id).map_or_else(|| proposal.state(), ChangeSetProgress::state)
     }
 
     /// The progress of a change set that was approved and has not ended.
-    pub fn progress(&self, id: u64) -> Option<&Progress> {
+    pub fn progress(&self, id: u64) -> Option<&ChangeSetProgress> {
         self.progress.get(&id)
     }
 
@@ -74,9 +74,9 @@ impl Approvals {
     }
 
     /// Starts applying a change set, or continues it after it stopped.
-    pub(crate) fn begin(&mut self, id: u64, by: Progress) {
+    pub(crate) fn begin(&mut self, id: u64, by: ChangeSetProgress) {
         let made = self.progress(id).map_or(0, |before| before.made);
-        self.progress.insert(id, Progress { made, stopped: None, ..by });
+        self.progress.insert(id, ChangeSetProgress { made, stopped: None, ..by });
     }
 
     pub(crate) fn step(&mut self, id: u64, number: u32) {
@@ -89,12 +89,12 @@ impl Approvals {
         self.known_progress(id).stopped = Some(why);
     }
 
-    fn known_progress(&mut self, id: u64) -> &mut Progress {
+    fn known_progress(&mut self, id: u64) -> &mut ChangeSetProgress {
         self.progress.get_mut(&id).unwrap_or_else(|| panic!("approval {id} is not being applied"))
     }
 
     /// Restores the progress from a snapshot.
-    fn restore_progress(&mut self, id: u64, progress: Progress) -> Decoded<()> {
+    fn restore_progress(&mut self, id: u64, progress: ChangeSetProgress) -> Decoded<()> {
         let changes = self.get(id).and_then(Proposal::set).map(|set| set.changes.len());
         if changes.is_none_or(|count| progress.made as usize >= count) {
             return Err(DecodeError("its change sets contradict its approvals"));
@@ -195,7 +195,8 @@ impl Approvals {
 
     pub(crate) fn decode(d: &mut Decoder<'_>) -> Decoded<Self> {
         let mut approvals = Self::decode_of_version_1(d)?;
-        let all: Vec<(u64, Progress)> = d.list(|d| Ok((d.u64()?, Stored::decode(&mut d.sized()?)?)))?;
+        let all: Vec<(u64, ChangeSetProgress)> =
+            d.list(|d| Ok((d.u64()?, Stored::decode(&mut d.sized()?)?)))?;
         for (id, progress) in all {
             approvals.restore_progress(id, progress)?;
         }

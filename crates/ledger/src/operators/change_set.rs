@@ -6,7 +6,7 @@
 //!    ([`Ledger::preview`](crate::Ledger::preview)). If one of them is rejected, or its object has changed since the
 //!    proposal, nothing is applied.
 //! 3. The hub makes one change after the other. Each is a record with its own entry in the audit trail, which names the
-//!    set. The progress of the set ([`Progress`]) is part of the state, so a restart continues it.
+//!    set. The progress of the set ([`ChangeSetProgress`]) is part of the state, so a restart continues it.
 //! 4. If the rules reject a change at its turn, the set stops. An approver can continue it. Otherwise it is rejected,
 //!    withdrawn or expires, and the changes made until then stay in effect.
 
@@ -23,12 +23,12 @@ pub const CHANGE_SET_BYTES_MAX: usize = 512 * 1024;
 pub const CHANGE_SETS_OF_MAKER_MAX: usize = 4;
 
 stored_struct! {
-    Progress { operator, known_by, address, comment, made, stopped }
+    ChangeSetProgress { operator, known_by, address, comment, made, stopped }
 }
 
 /// The progress of an approved set, and its most recent approver.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Progress {
+pub struct ChangeSetProgress {
     /// The operator who approved it last.
     pub operator: Box<str>,
     /// How that operator was authenticated.
@@ -42,7 +42,7 @@ pub struct Progress {
     pub stopped: Option<Box<str>>,
 }
 
-impl Progress {
+impl ChangeSetProgress {
     /// The state of the set.
     pub fn state(&self) -> ProposalState {
         if self.stopped.is_some() { ProposalState::Stopped } else { ProposalState::Applying }

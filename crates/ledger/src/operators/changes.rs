@@ -6,14 +6,14 @@ use upesi_types::{FspId, Timestamp};
 
 use crate::base::stored::stored_struct;
 use crate::base::table::shown_struct;
-use crate::operators::operator::{Roles, Secret};
+use crate::operators::operator::{OperatorRoles, Secret};
 
 /// An operator as it should be after the change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewOperator {
     /// The operator's name. An unknown name creates an operator.
     pub name: Box<str>,
-    pub roles: Roles,
+    pub roles: OperatorRoles,
     /// The DFSP that the operator belongs to. This cannot change.
     pub participant: Option<FspId>,
     /// Whether the operator may do anything.

@@ -8,14 +8,14 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::fmt::{self, Debug, Display, Formatter};
 
-use Role as R;
+use OperatorRole as R;
 use upesi_types::{Timestamp, hex};
 
 use crate::base::codec::{DecodeError, Decoded, Decoder, Encoder};
 use crate::base::ids::ParticipantId;
-use crate::base::show::{Names, Show, Shown};
+use crate::base::show::{Names, PrintedValue, Show};
 use crate::base::stored::{Stored, stored_struct};
-use crate::operators::person::Person;
+use crate::operators::user_credential::UserCredential;
 
 /// Maximum number of operators of a hub.
 pub const OPERATORS_MAX: usize = 1_000;
@@ -29,7 +29,7 @@ pub const ENROLMENT_HOURS_MAX: i64 = 72;
 
 /// A role of an operator. The admin API defines the permissions of each role.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Role {
+pub enum OperatorRole {
     /// Reads data.
     Viewer,
     /// Reads metrics and health.
@@ -56,7 +56,7 @@ pub enum Role {
     DfspMachine,
 }
 
-impl Role {
+impl OperatorRole {
     /// Every role, in the order of the stored numbers.
     pub const ALL: [Self; 12] = [
         R::Viewer,
@@ -108,7 +108,7 @@ impl Role {
 
 /// Pairs of roles that no operator can have together. Proposers do not approve, managers of operators do not move
 /// money, and auditors change nothing.
-pub const EXCLUSIONS: &[(Role, Role)] = &[
+pub const EXCLUSIONS: &[(OperatorRole, OperatorRole)] = &[
     (R::Operations, R::OperationsApprover),
     (R::Treasury, R::TreasuryApprover),
     (R::IamAdmin, R::Operations),
@@ -126,11 +126,11 @@ pub const EXCLUSIONS: &[(Role, Role)] = &[
 
 /// A set of roles.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Roles(u16);
+pub struct OperatorRoles(u16);
 
-impl Roles {
+impl OperatorRoles {
     /// Whether the set contains a role.
-    pub const fn has(self, role: Role) -> bool {
+    pub const fn has(self, role: OperatorRole) -> bool {
         self.0 & role.bit() != 0
     }
 
@@ -140,23 +140,23 @@ impl Roles {
     }
 
     /// The roles in the set, in order.
-    pub fn iter(self) -> impl Iterator<Item = Role> {
-        Role::ALL.into_iter().filter(move |role| self.has(*role))
+    pub fn iter(self) -> impl Iterator<Item = OperatorRole> {
+        OperatorRole::ALL.into_iter().filter(move |role| self.has(*role))
     }
 
     /// Two roles in the set that cannot be combined, if any.
-    pub fn excluded(self) -> Option<(Role, Role)> {
+    pub fn excluded(self) -> Option<(OperatorRole, OperatorRole)> {
         EXCLUSIONS.iter().copied().find(|(one, other)| self.has(*one) && self.has(*other))
     }
 }
 
-impl FromIterator<Role> for Roles {
-    fn from_iter<I: IntoIterator<Item = Role>>(roles: I) -> Self {
+impl FromIterator<OperatorRole> for OperatorRoles {
+    fn from_iter<I: IntoIterator<Item = OperatorRole>>(roles: I) -> Self {
         Self(roles.into_iter().fold(0, |bits, role| bits | role.bit()))
     }
 }
 
-impl Display for Roles {
+impl Display for OperatorRoles {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         if self.is_empty() {
             return f.write_str("none");
@@ -168,23 +168,23 @@ impl Display for Roles {
     }
 }
 
-impl Stored for Roles {
+impl Stored for OperatorRoles {
     fn encode(&self, encoder: &mut Encoder<'_>) {
         encoder.u16(self.0);
     }
 
     fn decode(decoder: &mut Decoder<'_>) -> Decoded<Self> {
         let bits = decoder.u16()?;
-        if bits >> Role::ALL.len() != 0 {
+        if bits >> OperatorRole::ALL.len() != 0 {
             return Err(DecodeError("unknown role"));
         }
         Ok(Self(bits))
     }
 }
 
-impl Show for Roles {
-    fn show(&self) -> Shown<'_> {
-        Shown::List(self.iter().map(|role| Shown::Text(Cow::Borrowed(role.name()))).collect())
+impl Show for OperatorRoles {
+    fn show(&self) -> PrintedValue<'_> {
+        PrintedValue::List(self.iter().map(|role| PrintedValue::Text(Cow::Borrowed(role.name()))).collect())
     }
 
     fn describe(&self, _names: &dyn Names, f: &mut Formatter<'_>) -> fmt::Result {
@@ -273,11 +273,11 @@ impl Credential {
 }
 
 impl Show for Credential {
-    fn show(&self) -> Shown<'_> {
-        Shown::Fields(vec![
+    fn show(&self) -> PrintedValue<'_> {
+        PrintedValue::Fields(vec![
             ("credentialId", self.id.show()),
-            ("kind", Shown::Text(Cow::Borrowed(self.secret.kind()))),
-            ("fingerprint", Shown::Text(Cow::Owned(self.secret.fingerprint()))),
+            ("kind", PrintedValue::Text(Cow::Borrowed(self.secret.kind()))),
+            ("fingerprint", PrintedValue::Text(Cow::Owned(self.secret.fingerprint()))),
             ("expires", self.expires_at.show()),
         ])
     }
@@ -291,7 +291,7 @@ impl Show for Credential {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Operator {
     pub name: Box<str>,
-    pub roles: Roles,
+    pub roles: OperatorRoles,
     /// The DFSP that the operator belongs to; `None` for an operator of the hub.
     pub participant: Option<ParticipantId>,
     /// Whether the operator may do anything.
@@ -301,7 +301,7 @@ pub struct Operator {
     /// Number of the operator's next credential.
     pub next_credential: u32,
     /// Password and second factor, if the operator is a user who logs in at the hub.
-    pub person: Option<Person>,
+    pub person: Option<UserCredential>,
 }
 
 /// Whether a name is valid for an operator: 1 to 64 of a–z, 0–9 and `. _ - @`, beginning with a letter or digit.
@@ -388,7 +388,7 @@ impl Operators {
         operator.person = operator.person.filter(|person| person.id != id);
     }
 
-    pub(crate) fn set_person(&mut self, name: &str, person: Person) {
+    pub(crate) fn set_person(&mut self, name: &str, person: UserCredential) {
         let operator = self.known(name);
         assert!(person.id == operator.next_credential, "credentials are numbered without gaps");
         operator.next_credential += 1;
@@ -427,15 +427,15 @@ impl Operators {
 /// The fields of an operator that a change sets.
 pub(crate) struct OperatorFields {
     pub(crate) name: Box<str>,
-    pub(crate) roles: Roles,
+    pub(crate) roles: OperatorRoles,
     pub(crate) participant: Option<ParticipantId>,
     pub(crate) is_active: bool,
 }
 
 /// Shows the kind and the beginning of the digest.
 impl Show for Secret {
-    fn show(&self) -> Shown<'_> {
-        Shown::Text(Cow::Owned(alloc::format!("{self:?}")))
+    fn show(&self) -> PrintedValue<'_> {
+        PrintedValue::Text(Cow::Owned(alloc::format!("{self:?}")))
     }
 }
 
@@ -447,11 +447,11 @@ mod tests {
 
     #[test]
     fn roles_are_found_by_name_and_bit() {
-        for (index, role) in Role::ALL.into_iter().enumerate() {
-            assert_eq!(Role::parse(role.name()), Some(role));
+        for (index, role) in OperatorRole::ALL.into_iter().enumerate() {
+            assert_eq!(OperatorRole::parse(role.name()), Some(role));
             assert_eq!(role as usize, index, "{role:?}");
         }
-        let roles = Roles::from_iter([Role::Treasury, Role::Viewer]);
+        let roles = OperatorRoles::from_iter([OperatorRole::Treasury, OperatorRole::Viewer]);
         assert_eq!(format!("{roles}"), "viewer, treasury");
         assert_eq!(roles.excluded(), None);
     }
@@ -459,10 +459,13 @@ mod tests {
     #[test]
     fn each_pair_of_the_table_is_excluded_and_no_role_alone_is() {
         for (one, other) in EXCLUSIONS {
-            assert_eq!(Roles::from_iter([*other, *one, Role::Viewer]).excluded(), Some((*one, *other)));
+            assert_eq!(
+                OperatorRoles::from_iter([*other, *one, OperatorRole::Viewer]).excluded(),
+                Some((*one, *other))
+            );
         }
-        for role in Role::ALL {
-            assert_eq!(Roles::from_iter([role]).excluded(), None, "{role:?}");
+        for role in OperatorRole::ALL {
+            assert_eq!(OperatorRoles::from_iter([role]).excluded(), None, "{role:?}");
         }
     }
 

@@ -8,7 +8,7 @@ use core::fmt::{self, Display, Formatter};
 use upesi_types::{Amount, Currency};
 
 use crate::base::codec::{Decoded, Decoder, Encoder};
-use crate::base::show::{Names, Show, Shown};
+use crate::base::show::{Names, PrintedValue, Show};
 use crate::base::stored::Stored;
 use crate::operators::action::AdminAction;
 
@@ -85,14 +85,14 @@ impl Stored for ApprovalPolicy {
 }
 
 impl Show for ApprovalPolicy {
-    fn show(&self) -> Shown<'_> {
-        let second = self.second.iter().map(|action| Shown::Text(action.name().into()));
+    fn show(&self) -> PrintedValue<'_> {
+        let second = self.second.iter().map(|action| PrintedValue::Text(action.name().into()));
         let waived = self.waived.iter().map(|(currency, amount)| {
-            Shown::Fields(vec![("currency", currency.show()), ("amount", amount.show())])
+            PrintedValue::Fields(vec![("currency", currency.show()), ("amount", amount.show())])
         });
-        Shown::Fields(vec![
-            ("secondPerson", Shown::List(second.collect())),
-            ("waived", Shown::List(waived.collect())),
+        PrintedValue::Fields(vec![
+            ("secondPerson", PrintedValue::List(second.collect())),
+            ("waived", PrintedValue::List(waived.collect())),
         ])
     }
 

@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 use upesi_types::Timestamp;
 
 use crate::base::codec::{Decoded, Decoder, Encoder};
-use crate::base::show::{Names, Show, Shown};
+use crate::base::show::{Names, PrintedValue, Show};
 use crate::base::stored::{Stored, stored_struct};
 use crate::operators::action::AdminAction;
 use crate::operators::admin_command::{AdminCommand, ChangeSet};
@@ -108,11 +108,14 @@ impl Stored for Box<Proposal> {
 }
 
 impl Show for Box<Proposal> {
-    fn show(&self) -> Shown<'_> {
-        let change = self.command.as_ref().map_or(Shown::Absent, |command| Shown::Fields(command.fields()));
-        Shown::Fields(vec![
+    fn show(&self) -> PrintedValue<'_> {
+        let change = self
+            .command
+            .as_ref()
+            .map_or(PrintedValue::Absent, |command| PrintedValue::Fields(command.fields()));
+        PrintedValue::Fields(vec![
             ("approvalId", self.id.show()),
-            ("action", Shown::Text(self.action.name().into())),
+            ("action", PrintedValue::Text(self.action.name().into())),
             ("object", self.object.show()),
             ("before", self.before.show()),
             ("after", self.after.show()),

@@ -8,7 +8,7 @@ use upesi_types::{Currency, FspId};
 use crate::base::ids::{LedgerAccountTypeId, WindowId};
 use crate::money::funds::FundsState;
 use crate::operators::action::AdminAction;
-use crate::operators::operator::Role;
+use crate::operators::operator::OperatorRole;
 use crate::operators::proposal_state::ProposalState;
 use crate::scheme::binding::BindingKind;
 use crate::settlement::changes::AdvanceFault;
@@ -224,7 +224,7 @@ pub enum AdminRefusal {
     /// Roles for operators of a DFSP require a DFSP, and other roles must not have one.
     OperatorScope,
     /// An operator cannot have both roles.
-    RolesExcluded { one: Role, other: Role },
+    RolesExcluded { one: OperatorRole, other: OperatorRole },
     /// The maximum number of operators is reached.
     OperatorsFull,
     /// A token must expire in the future and within the maximum number of days.

@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 use upesi_types::{Timestamp, hex};
 
 use crate::base::codec::{Decoded, Decoder, Encoder};
-use crate::base::show::{Names, Show, Shown};
+use crate::base::show::{Names, PrintedValue, Show};
 use crate::base::stored::{Stored, stored_struct};
 
 /// Longest text of an entry, in bytes. Longer texts are cut.
@@ -20,7 +20,7 @@ const DIGEST_BYTES: usize = 16;
 
 /// The operator who requests a change, and how the operator was authenticated.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Attribution {
+pub struct AuditActor {
     /// The operator; `anonymous` if the admin port requires no authentication.
     pub operator: Box<str>,
     /// How the operator was authenticated: `nothing`, `bootstrap`, `token 3`, `session`, `certificate`.
@@ -42,7 +42,7 @@ pub struct AuditEntry {
     /// Time of the decision.
     pub at: Timestamp,
     /// The operator who requested it, and how the operator was authenticated.
-    pub by: Attribution,
+    pub by: AuditActor,
     pub object: Box<str>,
     /// The object's state before.
     pub before: Box<str>,
@@ -55,7 +55,7 @@ pub struct AuditEntry {
 }
 
 stored_struct! {
-    Attribution { operator, known_by, address, on_behalf_of, action, reason }
+    AuditActor { operator, known_by, address, on_behalf_of, action, reason }
     AuditEntry { number, at, by, object, before, after, refused, chain }
     Trail { count, head }
 }
@@ -134,9 +134,9 @@ impl Stored for Box<AuditEntry> {
 }
 
 impl Show for Box<AuditEntry> {
-    fn show(&self) -> Shown<'_> {
-        let Attribution { operator, known_by, address, on_behalf_of, action, reason } = &self.by;
-        Shown::Fields(vec![
+    fn show(&self) -> PrintedValue<'_> {
+        let AuditActor { operator, known_by, address, on_behalf_of, action, reason } = &self.by;
+        PrintedValue::Fields(vec![
             ("number", self.number.show()),
             ("at", self.at.show()),
             ("operator", operator.show()),

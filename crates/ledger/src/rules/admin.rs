@@ -2,14 +2,19 @@
 
 use crate::core::decision::Decision;
 use crate::core::event::Event;
-use crate::core::facts::Facts;
+use crate::core::facts::DecisionInput;
 use crate::core::state::Ledger;
 use crate::operators::admin_command::AdminCommand;
 use crate::operators::outcome::AdminOutcome;
 use crate::operators::refusal::AdminRefusal;
 
 impl Ledger {
-    pub(crate) fn decide_change(&self, command: &AdminCommand, facts: &Facts<'_>, out: &mut Decision) {
+    pub(crate) fn decide_change(
+        &self,
+        command: &AdminCommand,
+        facts: &DecisionInput<'_>,
+        out: &mut Decision,
+    ) {
         let reply = self.decide_admin(command, facts, out);
         out.answer(reply);
     }
@@ -17,7 +22,7 @@ impl Ledger {
     pub(crate) fn decide_admin(
         &self,
         command: &AdminCommand,
-        facts: &Facts<'_>,
+        facts: &DecisionInput<'_>,
         out: &mut Decision,
     ) -> Result<AdminOutcome, AdminRefusal> {
         match command {

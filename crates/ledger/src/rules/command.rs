@@ -9,7 +9,7 @@ use crate::base::ids::CallbackKey;
 use crate::core::actor::Actor;
 use crate::core::decision::{Decision, Reply};
 use crate::core::event::Event;
-use crate::core::facts::{Archived, Facts};
+use crate::core::facts::{Archived, DecisionInput};
 use crate::core::state::Ledger;
 
 pub use crate::money::changes::{Deposit, FundsAction, FundsEnd, FundsPrepare, NewFeeRule};
@@ -19,19 +19,19 @@ pub use crate::operators::outcome::AdminOutcome;
 pub use crate::operators::refusal::AdminRefusal;
 pub use crate::rules::money::abort::Abort;
 pub use crate::rules::money::bulks::{AbortBulk, BulkCommand, FulfilBulk, GetBulk, PrepareBulk};
-pub use crate::rules::money::conversions::{
-    AbortConversion, AskedMoney, ConversionCommand, FulfilConversion, GetConversion, PrepareConversion,
-};
 pub use crate::rules::money::expire::Expire;
 pub use crate::rules::money::fees::FEE_RULE_PARTIES_MAX;
 pub use crate::rules::money::fulfil::{Fulfil, FulfilState, Fulfilment};
+pub use crate::rules::money::fx_transfers::{
+    AbortFxTransfer, AskedMoney, FulfilFxTransfer, FxTransferCommand, GetFxTransfer, PrepareFxTransfer,
+};
 pub use crate::rules::money::get::Get;
 pub use crate::rules::money::prepare::Prepare;
-pub use crate::rules::operators::act::{Act, Authority, Deed};
-pub use crate::rules::operators::approvals::{Verdict, VerdictKind, Words};
+pub use crate::rules::operators::approvals::{ProposalDecision, ProposalDecisionKind, Words};
+pub use crate::rules::operators::audited_command::{AuditedCommand, Authority, OperatorAction};
 pub use crate::rules::operators::change_sets::ApplyNext;
 pub use crate::rules::operators::change_sets::draft::Preview;
-pub use crate::rules::operators::entrance::{Entrance, EntranceKind};
+pub use crate::rules::operators::credential_action::{CredentialAction, CredentialActionKind};
 pub use crate::rules::scheme::participants::ENDPOINT_VALUE_BYTES_MAX;
 pub use crate::scheme::binding::BINDING_VALUE_BYTES_MAX;
 pub use crate::scheme::changes::{EndpointValue, NewSignatureKey};
@@ -52,7 +52,7 @@ pub enum Command {
     /// `GET /transfers/{ID}`.
     Get(Get),
     /// `/fxTransfers`.
-    Conversion(ConversionCommand),
+    FxTransfer(FxTransferCommand),
     /// `/bulkTransfers`.
     Bulk(BulkCommand),
     /// The next bulk transfer in the queue takes its next step.
@@ -85,7 +85,7 @@ pub enum Command {
     /// An operator's change.
     Admin(AdminCommand),
     /// An operator's change or attempt, with its entry in the audit trail.
-    Act(Box<Act>),
+    Audited(Box<AuditedCommand>),
 }
 
 impl Command {
@@ -96,13 +96,13 @@ impl Command {
             Self::Fulfil(fulfil) => Actor::Dfsp(fulfil.source),
             Self::Abort(abort) => Actor::Dfsp(abort.source),
             Self::Get(get) => Actor::Dfsp(get.source),
-            Self::Conversion(command) => Actor::Dfsp(command.source()),
+            Self::FxTransfer(command) => Actor::Dfsp(command.source()),
             Self::Bulk(command) => Actor::Dfsp(command.source()),
             Self::StepBulk => Actor::Bulks,
             Self::Tick => Actor::Clock,
             Self::Delivered(_) | Self::Park { .. } | Self::SetCouriers(_) => Actor::Delivery,
             Self::DivideArchive | Self::RemoveFinished { .. } => Actor::Retention,
-            Self::Expire(_) | Self::Redeliver(_) | Self::Admin(_) | Self::Act(_) => Actor::Operator,
+            Self::Expire(_) | Self::Redeliver(_) | Self::Admin(_) | Self::Audited(_) => Actor::Operator,
         }
     }
 
@@ -110,8 +110,8 @@ impl Command {
     pub fn admin(&self) -> Option<&AdminCommand> {
         match self {
             Self::Admin(command) => Some(command),
-            Self::Act(act) => match &act.deed {
-                Deed::Change(command) => Some(command),
+            Self::Audited(act) => match &act.action {
+                OperatorAction::Change(command) => Some(command),
                 _ => None,
             },
             _ => None,
@@ -121,8 +121,12 @@ impl Command {
     /// The proposal that the command approves. The decision depends on the change in it.
     const fn approved(&self) -> Option<u64> {
         match self {
-            Self::Act(act) => match &act.deed {
-                Deed::Verdict(Verdict { id, kind: VerdictKind::Approve(_), .. }) => Some(*id),
+            Self::Audited(act) => match &act.action {
+                OperatorAction::Decide(ProposalDecision {
+                    id,
+                    kind: ProposalDecisionKind::Approve(_),
+                    ..
+                }) => Some(*id),
                 _ => None,
             },
             _ => None,
@@ -132,8 +136,8 @@ impl Command {
     /// The change set whose next change the command makes.
     const fn applied_set(&self) -> Option<u64> {
         match self {
-            Self::Act(act) => match &act.deed {
-                Deed::ApplyNext(next) => Some(next.id),
+            Self::Audited(act) => match &act.action {
+                OperatorAction::ApplyNext(next) => Some(next.id),
                 _ => None,
             },
             _ => None,
@@ -149,9 +153,9 @@ impl Command {
             Self::Get(get) => get.transfer.id(),
             Self::Expire(expire) => Some(expire.transfer),
             Self::Admin(command) => command.new_funds(),
-            Self::Act(act) => match &act.deed {
-                Deed::Expire(expire) => Some(expire.transfer),
-                Deed::Change(command) => command.new_funds(),
+            Self::Audited(act) => match &act.action {
+                OperatorAction::Expire(expire) => Some(expire.transfer),
+                OperatorAction::Change(command) => command.new_funds(),
                 _ => None,
             },
             _ => None,
@@ -163,7 +167,7 @@ impl Ledger {
     /// Decides a command, given the facts, without changing the state. `out` must be empty.
     ///
     /// The decision takes effect through [`Ledger::evolve`], after it was added to the journal's next batch.
-    pub fn decide(&self, command: &Command, facts: &Facts<'_>, out: &mut Decision) {
+    pub fn decide(&self, command: &Command, facts: &DecisionInput<'_>, out: &mut Decision) {
         debug_assert!(out.is_empty(), "the decision is reused without clearing it");
         let now = facts.now();
         out.actor = command.actor();
@@ -175,7 +179,7 @@ impl Ledger {
             Command::Fulfil(fulfil) => self.decide_fulfil(fulfil, facts, out),
             Command::Abort(abort) => self.decide_abort(abort, facts, out),
             Command::Get(get) => self.decide_get(get, facts, out),
-            Command::Conversion(command) => self.decide_conversion(command, facts, out),
+            Command::FxTransfer(command) => self.decide_fx_transfer(command, facts, out),
             Command::Bulk(command) => self.decide_bulk(command, facts, out),
             Command::StepBulk => self.decide_bulk_step(facts.present, out),
             Command::Tick => self.decide_tick(now, out),
@@ -187,13 +191,13 @@ impl Ledger {
             Command::DivideArchive => out.events.push(Event::ArchiveDivided),
             Command::RemoveFinished { to_seq } => self.decide_removal(*to_seq, out),
             Command::Admin(command) => self.decide_change(command, facts, out),
-            Command::Act(act) => self.decide_deed(act, facts, out),
+            Command::Audited(act) => self.decide_operator_action(act, facts, out),
         }
-        if !self.conversions.are_none_live() {
+        if !self.fx_transfers.has_no_live() {
             self.cascade(now, out);
         }
-        if let Command::Act(act) = command {
-            self.record_act(act, now, out);
+        if let Command::Audited(act) = command {
+            self.record_audited(act, now, out);
         }
     }
 
@@ -209,11 +213,12 @@ impl Ledger {
 
     /// Whether a command has a movement of funds whose id may belong to an archived transfer.
     fn needs_archive_for_funds(&self, command: &Command) -> bool {
-        if !matches!(command, Command::Admin(_) | Command::Act(_)) {
+        if !matches!(command, Command::Admin(_) | Command::Audited(_)) {
             return false;
         }
         let is_new = |id: TransferId| self.funds(id).is_none() && self.transfer(id).is_none();
-        let is_expiry = matches!(command, Command::Act(act) if matches!(act.deed, Deed::Expire(_)));
+        let is_expiry =
+            matches!(command, Command::Audited(act) if matches!(act.action, OperatorAction::Expire(_)));
         !is_expiry && self.archive_id_of(command).is_some_and(is_new)
     }
 }

@@ -24,7 +24,7 @@ mod tests {
 
     use super::*;
     use crate::core::config::LedgerConfig;
-    use crate::core::facts::Facts;
+    use crate::core::facts::DecisionInput;
     use crate::rules::command::Command;
 
     #[test]
@@ -33,7 +33,7 @@ mod tests {
         let decide = |ledger: &Ledger, nodes: &[u32]| {
             let mut decision = Decision::default();
             let command = Command::SetCouriers(nodes.to_vec());
-            ledger.decide(&command, &Facts::at(Timestamp::from_ms(1)), &mut decision);
+            ledger.decide(&command, &DecisionInput::at(Timestamp::from_ms(1)), &mut decision);
             decision.events
         };
         assert_eq!(decide(&ledger, &[]), []);

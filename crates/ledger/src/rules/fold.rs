@@ -10,8 +10,8 @@ use crate::core::event::Event;
 use crate::core::outbox::Parked;
 use crate::core::state::Ledger;
 use crate::money::account::LedgerAccountType;
-use crate::money::transfer::{Aborted, ChargedFee, Committed, Settled};
-use crate::operators::change_set::Progress;
+use crate::money::transfer::{Aborted, ChargedFee, Committed, SettlementMode};
+use crate::operators::change_set::ChangeSetProgress;
 use crate::operators::operator::OperatorFields;
 use crate::operators::proposal::ProposalEnd;
 use crate::operators::trail::AuditEntry;
@@ -68,13 +68,13 @@ impl Ledger {
         match event {
             Event::TransferPrepared(transfer) => self.apply_prepared(seq, now, transfer),
             Event::TransferCommitted { id, fulfilment, fingerprint, extensions, settled } => {
-                let window = (settled == Settled::InWindow).then(|| self.windows.open_id());
+                let window = (settled == SettlementMode::InWindow).then(|| self.windows.open_id());
                 let end = Committed { fulfilment, fingerprint, at: now, window, fees: Vec::new() };
                 self.end_transfer(seq, now, id, end.into(), extensions, settled);
             }
             Event::TransferAborted { id, kind, cause, fingerprint, operator_reason } => {
                 let end = Aborted { kind, cause, fingerprint, operator_reason, at: now };
-                self.end_transfer(seq, now, id, end.into(), None, Settled::InWindow);
+                self.end_transfer(seq, now, id, end.into(), None, SettlementMode::InWindow);
             }
             Event::ParticipantCreated { id, name, is_proxy } => {
                 self.add_participant(now, id, name, is_proxy);
@@ -159,19 +159,19 @@ impl Ledger {
                 // A ledger that applies records late may still contain the removed transfers. From now on their ids may
                 // be used again.
                 self.transfers.drain_finished(to_seq).for_each(drop);
-                self.conversions.drain_finished(to_seq).for_each(drop);
-                self.conversions.ended.forget_to(to_seq);
+                self.fx_transfers.drain_finished(to_seq).for_each(drop);
+                self.fx_transfers.ended.forget_to(to_seq);
                 self.bulks.drain_finished(to_seq).for_each(drop);
             }
-            Event::ConversionPrepared(conversion) => self.apply_conversion_prepared(seq, now, conversion),
-            Event::ConversionFulfilled { id, fulfilment, answer } => {
-                self.apply_conversion_fulfilled(id, fulfilment, answer);
+            Event::FxTransferPrepared(fx_transfer) => self.apply_fx_transfer_prepared(seq, now, fx_transfer),
+            Event::FxTransferFulfilled { id, fulfilment, answer } => {
+                self.apply_fx_transfer_fulfilled(id, fulfilment, answer);
             }
-            Event::ConversionCommitted { id, settled, further } => {
-                self.apply_conversion_committed(seq, now, id, settled, further);
+            Event::FxTransferCommitted { id, settled, further } => {
+                self.apply_fx_transfer_committed(seq, now, id, settled, further);
             }
-            Event::ConversionAborted { id, kind, cause, answer } => {
-                self.apply_conversion_aborted(seq, now, id, kind, cause, answer);
+            Event::FxTransferAborted { id, kind, cause, answer } => {
+                self.apply_fx_transfer_aborted(seq, now, id, kind, cause, answer);
             }
             Event::BulkReceived(bulk) => self.apply_bulk_received(seq, bulk),
             Event::BulkItemDecided { id, place, refused } => self.apply_bulk_item(id, place, refused),
@@ -194,7 +194,7 @@ impl Ledger {
                 self.approvals.end(id, ProposalEnd { state, at: now, by, comment, result });
             }
             Event::ChangeSetApproved { id, operator, known_by, address, comment } => {
-                let by = Progress { operator, known_by, address, comment, made: 0, stopped: None };
+                let by = ChangeSetProgress { operator, known_by, address, comment, made: 0, stopped: None };
                 self.approvals.begin(id, by);
             }
             Event::ChangeSetStepped { id, number } => self.approvals.step(id, number),

@@ -12,7 +12,7 @@ use crate::operators::proposal_state::ProposalState;
 impl Ledger {
     pub(crate) fn decide_tick(&self, now: Timestamp, out: &mut Decision) {
         let limits = &self.config.limits;
-        let max = if self.conversions.are_none_live() {
+        let max = if self.fx_transfers.has_no_live() {
             limits.expiries_per_tick
         } else {
             limits.converted_expiries_per_tick()
@@ -22,7 +22,7 @@ impl Ledger {
         for transfer in self.due_transfers(now).filter(is_open).take(max) {
             self.expire(transfer, None, now, out);
         }
-        self.expire_conversions(now, max, out);
+        self.expire_fx_transfers(now, max, out);
         let room = limits.expiries_per_tick - out.events.len();
         for funds in self.due_funds(now).take(room) {
             let reason = REASON_LATE.into();

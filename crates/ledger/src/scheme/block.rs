@@ -9,7 +9,7 @@ use core::fmt::{self, Display, Formatter};
 use upesi_types::{FspId, hex, unhex};
 
 use crate::base::codec::{DecodeError, Decoded, Decoder, Encoder};
-use crate::base::show::{Show, Shown};
+use crate::base::show::{PrintedValue, Show};
 use crate::base::stored::Stored;
 
 /// A blocked participant, key or certificate.
@@ -63,8 +63,8 @@ impl Display for Block {
 }
 
 impl Show for Block {
-    fn show(&self) -> Shown<'_> {
-        Shown::Text(Cow::Owned(self.to_string()))
+    fn show(&self) -> PrintedValue<'_> {
+        PrintedValue::Text(Cow::Owned(self.to_string()))
     }
 }
 

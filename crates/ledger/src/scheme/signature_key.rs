@@ -12,7 +12,7 @@ use upesi_types::{Timestamp, hex};
 
 use crate::base::codec::{DecodeError, Decoded, Decoder, Encoder};
 use crate::base::ids::ParticipantId;
-use crate::base::show::{Names, Show, Shown};
+use crate::base::show::{Names, PrintedValue, Show};
 use crate::base::stored::{Stored, stored_struct};
 
 /// Longest public key, in bytes. An RSA key of 8,192 bits has 1,062.
@@ -50,8 +50,8 @@ impl Stored for PublicKeyDer {
 }
 
 impl Show for PublicKeyDer {
-    fn show(&self) -> Shown<'_> {
-        Shown::Text(Cow::Owned(hex(&self.0)))
+    fn show(&self) -> PrintedValue<'_> {
+        PrintedValue::Text(Cow::Owned(hex(&self.0)))
     }
 }
 
@@ -220,9 +220,9 @@ impl SignatureKeys {
 }
 
 impl Show for SignatureKey {
-    fn show(&self) -> Shown<'_> {
-        Shown::Fields(vec![
-            ("sha256", Shown::Text(Cow::Owned(hex(&self.public_key.sha256())))),
+    fn show(&self) -> PrintedValue<'_> {
+        PrintedValue::Fields(vec![
+            ("sha256", PrintedValue::Text(Cow::Owned(hex(&self.public_key.sha256())))),
             ("publicKey", self.public_key.show()),
             ("notBefore", self.not_before.show()),
             ("startsAt", self.starts_at.show()),

@@ -8,7 +8,7 @@ use core::fmt::{self, Formatter};
 use upesi_types::{Currency, Timestamp};
 
 use crate::base::ids::LedgerAccountTypeId;
-use crate::base::show::{Names, Show, Shown, shown_as_word};
+use crate::base::show::{Names, PrintedValue, Show, shown_as_word};
 use crate::base::stored::{stored_struct, wire_enum};
 
 wire_enum! {
@@ -101,13 +101,13 @@ stored_struct! {
 shown_as_word!(Granularity: as_str, Interchange: as_str, Delay: as_str);
 
 impl Show for SettlementModel {
-    fn show(&self) -> Shown<'_> {
-        Shown::Fields(vec![
+    fn show(&self) -> PrintedValue<'_> {
+        PrintedValue::Fields(vec![
             ("id", self.id.show()),
             ("name", self.name.show()),
-            ("settlementGranularity", Shown::Text(Cow::Borrowed(self.granularity.as_str()))),
-            ("settlementInterchange", Shown::Text(Cow::Borrowed(self.interchange.as_str()))),
-            ("settlementDelay", Shown::Text(Cow::Borrowed(self.delay.as_str()))),
+            ("settlementGranularity", PrintedValue::Text(Cow::Borrowed(self.granularity.as_str()))),
+            ("settlementInterchange", PrintedValue::Text(Cow::Borrowed(self.interchange.as_str()))),
+            ("settlementDelay", PrintedValue::Text(Cow::Borrowed(self.delay.as_str()))),
             ("currency", self.currency.show()),
             ("requireLiquidityCheck", self.require_liquidity_check.show()),
             ("ledgerAccountType", self.ledger_account_type.show()),

@@ -9,7 +9,7 @@ use upesi_types::{Amount, Timestamp, TransferId};
 
 use crate::base::codec::{Decoded, Decoder};
 use crate::base::ids::{AccountId, SettlementId};
-use crate::base::show::{Show, Shown, shown_as_word};
+use crate::base::show::{PrintedValue, Show, shown_as_word};
 use crate::base::stored::{Stored, stored_struct, wire_enum};
 use crate::settlement::window::{ContentRef, WindowState, Windows};
 
@@ -343,14 +343,14 @@ impl Settlement {
 shown_as_word!(SettlementState: as_str);
 
 impl Show for SettlementNet {
-    fn show(&self) -> Shown<'_> {
-        Shown::Fields(vec![("account", self.account.show()), ("netSettlementAmount", self.net.show())])
+    fn show(&self) -> PrintedValue<'_> {
+        PrintedValue::Fields(vec![("account", self.account.show()), ("netSettlementAmount", self.net.show())])
     }
 }
 
 impl Show for CarriedRemainder {
-    fn show(&self) -> Shown<'_> {
-        Shown::Fields(vec![
+    fn show(&self) -> PrintedValue<'_> {
+        PrintedValue::Fields(vec![
             ("account", self.account.show()),
             ("carriedIn", self.carried_in.show()),
             ("carriedOver", self.carried_over.show()),
@@ -359,8 +359,8 @@ impl Show for CarriedRemainder {
 }
 
 impl Show for SettlementStage {
-    fn show(&self) -> Shown<'_> {
-        Shown::Fields(vec![
+    fn show(&self) -> PrintedValue<'_> {
+        PrintedValue::Fields(vec![
             ("account", self.account.show()),
             ("state", self.state.show()),
             ("reason", self.reason.show()),

@@ -16,7 +16,7 @@ use upesi_types::{Amount, Currency, Timestamp};
 
 use crate::base::codec::{Decoded, Decoder, Encoder};
 use crate::base::ids::{AccountId, ContentId, LedgerAccountTypeId, SettlementId, WindowId};
-use crate::base::show::{Show, Shown};
+use crate::base::show::{PrintedValue, Show};
 use crate::base::stored::{Stored, stored_struct, wire_enum};
 use crate::money::account::Account;
 
@@ -64,7 +64,7 @@ pub struct Window {
     pub contents: Vec<Content>,
     /// The amount that each account owes each other account, ordered by account. Empty while the window is open; `None`
     /// after the sums were dropped ([`Limits::pairs`](crate::Limits::pairs)).
-    pub pairs: Option<Vec<Pair>>,
+    pub pairs: Option<Vec<PairSum>>,
 }
 
 /// The part of a closed window in one currency and ledger account type. It is settled as a whole.
@@ -123,7 +123,7 @@ impl fmt::Display for Sum {
 
 /// The committed transfers of a window from one account to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Pair {
+pub struct PairSum {
     /// The account that owes.
     pub payer: AccountId,
     /// The account that the amount is owed to.
@@ -158,7 +158,7 @@ pub struct ContentRef {
 
 stored_struct! {
     Sum { units, transfers }
-    Pair { payer, payee, sum }
+    PairSum { payer, payee, sum }
     Net { account, units }
     NewContent { id, currency, kind }
     ContentRef { window, content }
@@ -228,8 +228,8 @@ impl Windows {
     }
 
     /// The sums of the open window, ordered by account.
-    pub(crate) fn open_pairs(&self) -> Vec<Pair> {
-        let pairs = self.open.iter().map(|(&(payer, payee), &sum)| Pair { payer, payee, sum });
+    pub(crate) fn open_pairs(&self) -> Vec<PairSum> {
+        let pairs = self.open.iter().map(|(&(payer, payee), &sum)| PairSum { payer, payee, sum });
         let mut pairs: Vec<_> = pairs.collect();
         pairs.sort_unstable_by_key(|pair| (pair.payer, pair.payee));
         pairs
@@ -362,7 +362,7 @@ impl Windows {
 
     pub(crate) fn decode(&mut self, decoder: &mut Decoder<'_>) -> Decoded<()> {
         self.all = decoder.list(|decoder| Window::decode(&mut decoder.sized()?))?;
-        let open = Vec::<Pair>::decode(decoder)?;
+        let open = Vec::<PairSum>::decode(decoder)?;
         self.open.clear();
         self.open.extend(open.into_iter().map(|pair| ((pair.payer, pair.payee), pair.sum)));
         self.contents_len = self.all.iter().map(|window| window.contents.len() as u32).sum();
@@ -435,7 +435,7 @@ impl Entries {
         Self(contents.into_iter().map(|new| (empty(new), BTreeMap::new())).collect())
     }
 
-    fn add(&mut self, pair: &Pair, currency: Currency, kind: LedgerAccountTypeId) {
+    fn add(&mut self, pair: &PairSum, currency: Currency, kind: LedgerAccountTypeId) {
         let entry =
             self.0.iter_mut().find(|(content, _)| (content.currency, content.kind) == (currency, kind));
         let (content, nets) =
@@ -455,8 +455,8 @@ impl Entries {
 }
 
 impl Show for NewContent {
-    fn show(&self) -> Shown<'_> {
-        Shown::Fields(vec![
+    fn show(&self) -> PrintedValue<'_> {
+        PrintedValue::Fields(vec![
             ("id", self.id.show()),
             ("currency", self.currency.show()),
             ("ledgerAccountType", self.kind.show()),
@@ -465,7 +465,7 @@ impl Show for NewContent {
 }
 
 impl Show for ContentRef {
-    fn show(&self) -> Shown<'_> {
-        Shown::Fields(vec![("settlementWindowId", self.window.show()), ("id", self.content.show())])
+    fn show(&self) -> PrintedValue<'_> {
+        PrintedValue::Fields(vec![("settlementWindowId", self.window.show()), ("id", self.content.show())])
     }
 }

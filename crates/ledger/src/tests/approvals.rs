@@ -17,15 +17,15 @@ use crate::operators::action::AdminAction;
 use crate::operators::admin_command::AdminCommand;
 use crate::operators::approvals::{PROPOSALS_ENDED_MAX, PROPOSALS_MAX, PROPOSALS_OF_MAKER_MAX};
 use crate::operators::changes::{NewCredential, NewOperator};
-use crate::operators::operator::{Role, Secret};
+use crate::operators::operator::{OperatorRole, Secret};
 use crate::operators::outcome::AdminOutcome;
 use crate::operators::policy::ApprovalPolicy;
 use crate::operators::proposal_state::ProposalState;
 use crate::operators::refusal::AdminRefusal;
-use crate::operators::trail::Attribution;
+use crate::operators::trail::AuditActor;
 use crate::rules::command::Command;
-use crate::rules::operators::act::{Act, Authority, Deed};
-use crate::rules::operators::approvals::{Verdict, VerdictKind};
+use crate::rules::operators::approvals::{ProposalDecision, ProposalDecisionKind};
+use crate::rules::operators::audited_command::{AuditedCommand, Authority, OperatorAction};
 
 const NOW_MS: i64 = 2_000_000;
 const DAY_MS: i64 = 24 * 3_600_000;
@@ -45,8 +45,8 @@ pub(super) fn capped() -> Ledger {
     ledger
 }
 
-fn by(operator: &str) -> Attribution {
-    Attribution {
+fn by(operator: &str) -> AuditActor {
+    AuditActor {
         operator: operator.into(),
         known_by: "token 1".into(),
         address: None,
@@ -56,10 +56,10 @@ fn by(operator: &str) -> Attribution {
     }
 }
 
-fn act_of(ledger: &mut Ledger, act: Act) -> (Outcome, Vec<Event>) {
+fn act_of(ledger: &mut Ledger, act: AuditedCommand) -> (Outcome, Vec<Event>) {
     let mut decision = Decision::default();
     let now = Timestamp::from_ms(NOW_MS + ledger.last_seq() as i64);
-    ledger.decide(&Command::Act(Box::new(act)), &absent_facts(now), &mut decision);
+    ledger.decide(&Command::Audited(Box::new(act)), &absent_facts(now), &mut decision);
     let Some(reply) = decision.reply.into_outcome() else { unreachable!("an operator is answered") };
     if !decision.events.is_empty() {
         ledger.evolve(ledger.last_seq() + 1, now, decision.events.clone(), &decision.callbacks);
@@ -67,20 +67,20 @@ fn act_of(ledger: &mut Ledger, act: Act) -> (Outcome, Vec<Event>) {
     (reply, decision.events)
 }
 
-pub(super) fn act(ledger: &mut Ledger, operator: &str, deed: Deed) -> (Outcome, Vec<Event>) {
-    act_of(ledger, Act { by: by(operator), deed, authority: Authority::ALL })
+pub(super) fn act(ledger: &mut Ledger, operator: &str, action: OperatorAction) -> (Outcome, Vec<Event>) {
+    act_of(ledger, AuditedCommand { by: by(operator), action, authority: Authority::ALL })
 }
 
 pub(super) fn ask(ledger: &mut Ledger, operator: &str, command: AdminCommand) -> Outcome {
-    act(ledger, operator, Deed::Change(command)).0
+    act(ledger, operator, OperatorAction::Change(command)).0
 }
 
-pub(super) fn verdict(id: u64, kind: VerdictKind) -> Deed {
-    Deed::Verdict(Verdict { id, kind, comment: Some("looked at".into()) })
+pub(super) fn verdict(id: u64, kind: ProposalDecisionKind) -> OperatorAction {
+    OperatorAction::Decide(ProposalDecision { id, kind, comment: Some("looked at".into()) })
 }
 
 pub(super) fn approve(ledger: &mut Ledger, operator: &str, id: u64) -> (Outcome, Vec<Event>) {
-    act(ledger, operator, verdict(id, VerdictKind::Approve(|refusal| format!("{refusal:?}"))))
+    act(ledger, operator, verdict(id, ProposalDecisionKind::Approve(|refusal| format!("{refusal:?}"))))
 }
 
 pub(super) fn green() -> FspId {
@@ -111,7 +111,7 @@ pub(super) fn deposit(number: u8, units: i64) -> AdminCommand {
     })
 }
 
-fn operator(name: &str, roles: &[Role], is_active: bool) -> AdminCommand {
+fn operator(name: &str, roles: &[OperatorRole], is_active: bool) -> AdminCommand {
     let roles = roles.iter().copied().collect();
     AdminCommand::SetOperator(NewOperator { name: name.into(), roles, participant: None, is_active })
 }
@@ -132,36 +132,39 @@ pub(super) fn waits(outcome: &Outcome) -> bool {
 #[test]
 fn administrator_change_needs_another_administrator() {
     let mut ledger = capped();
-    let first = Act {
+    let first = AuditedCommand {
         by: by("bootstrap"),
-        deed: Deed::Change(operator("ines", &[Role::IamAdmin], true)),
+        action: OperatorAction::Change(operator("ines", &[OperatorRole::IamAdmin], true)),
         authority: Authority::ALONE,
     };
     assert_eq!(act_of(&mut ledger, first).0, DONE);
-    let first =
-        Act { by: by("bootstrap"), deed: Deed::Change(token("ines", 1)), authority: Authority::ALONE };
+    let first = AuditedCommand {
+        by: by("bootstrap"),
+        action: OperatorAction::Change(token("ines", 1)),
+        authority: Authority::ALONE,
+    };
     assert_eq!(act_of(&mut ledger, first).0, DONE);
     for command in [
-        operator("amina", &[Role::Treasury], true),
+        operator("amina", &[OperatorRole::Treasury], true),
         token("amina", 2),
-        operator("ivan", &[Role::IamAdmin], true),
+        operator("ivan", &[OperatorRole::IamAdmin], true),
         token("ivan", 3),
     ] {
         assert_eq!(ask(&mut ledger, "ines", command), DONE);
     }
     for (command, is_alone) in [
-        (operator("brian", &[Role::TreasuryApprover], true), false),
+        (operator("brian", &[OperatorRole::TreasuryApprover], true), false),
         (token("amina", 4), false),
-        (operator("amina", &[Role::Treasury, Role::Viewer], true), false),
-        (operator("ivan", &[Role::IamAdmin], false), false),
+        (operator("amina", &[OperatorRole::Treasury, OperatorRole::Viewer], true), false),
+        (operator("ivan", &[OperatorRole::IamAdmin], false), false),
         (operator("ivan", &[], true), false),
-        (operator("ivan", &[Role::IamAdmin, Role::Viewer], true), false),
-        (operator("amina", &[Role::Treasury], false), true),
-        (operator("amina", &[Role::Treasury], true), false),
+        (operator("ivan", &[OperatorRole::IamAdmin, OperatorRole::Viewer], true), false),
+        (operator("amina", &[OperatorRole::Treasury], false), true),
+        (operator("amina", &[OperatorRole::Treasury], true), false),
         (operator("amina", &[], false), true),
         (AdminCommand::RemoveCredential { name: "ivan".into(), id: 1 }, true),
         // Ivan no longer has a credential, but still counts as an administrator.
-        (operator("ivan", &[Role::IamAdmin], false), false),
+        (operator("ivan", &[OperatorRole::IamAdmin], false), false),
     ] {
         let text = format!("{command:?}");
         let outcome = ask(&mut ledger, "ines", command);
@@ -169,7 +172,7 @@ fn administrator_change_needs_another_administrator() {
     }
     // An operator that is not an administrator always needs an approval for these changes.
     let mut lonely = capped();
-    assert!(waits(&ask(&mut lonely, "somebody", operator("amina", &[Role::Viewer], true))));
+    assert!(waits(&ask(&mut lonely, "somebody", operator("amina", &[OperatorRole::Viewer], true))));
 }
 
 #[test]
@@ -228,7 +231,7 @@ fn policy_comparison_checks_every_rule() {
 #[test]
 fn audit_trail_names_proposer_and_approver() {
     let mut ledger = capped();
-    let (_, proposed) = act(&mut ledger, "amina", Deed::Change(deposit(21, 7)));
+    let (_, proposed) = act(&mut ledger, "amina", OperatorAction::Change(deposit(21, 7)));
     assert_eq!(proposed.len(), 2, "{proposed:?}");
     let (_, executed) = approve(&mut ledger, "brian", 1);
     let names: Vec<_> = executed.iter().map(Event::name).collect();
@@ -267,9 +270,9 @@ fn audit_trail_names_proposer_and_approver() {
 fn proposals_need_a_reason_and_are_limited() {
     let mut ledger = capped();
     for reason in [None, Some("  short    "), Some("nine char")] {
-        let by = Attribution { reason: reason.map(Into::into), ..by("amina") };
-        let deed = Deed::Change(limit(9));
-        let (outcome, events) = act_of(&mut ledger, Act { by, deed, authority: Authority::ALL });
+        let by = AuditActor { reason: reason.map(Into::into), ..by("amina") };
+        let action = OperatorAction::Change(limit(9));
+        let (outcome, events) = act_of(&mut ledger, AuditedCommand { by, action, authority: Authority::ALL });
         assert_eq!((outcome, events.len()), (Err(AdminRefusal::ProposalReason), 0), "{reason:?}");
     }
     let makers = PROPOSALS_MAX / PROPOSALS_OF_MAKER_MAX;
@@ -289,7 +292,7 @@ fn proposals_need_a_reason_and_are_limited() {
     for _ in 0..PROPOSALS_ENDED_MAX + 10 {
         let oldest = ledger.approvals().pending().next().map(|one| (one.id, one.maker.clone()));
         let (oldest, maker) = oldest.unwrap_or_else(|| unreachable!("proposals wait"));
-        let taken = act(&mut ledger, &maker, verdict(oldest, VerdictKind::Withdraw)).0;
+        let taken = act(&mut ledger, &maker, verdict(oldest, ProposalDecisionKind::Withdraw)).0;
         assert_eq!(taken, Ok(AdminOutcome::ProposalEnded(oldest, ProposalState::Withdrawn, None)));
         let command = limit(9);
         assert!(waits(&ask(&mut ledger, &maker, command)));

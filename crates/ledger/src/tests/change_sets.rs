@@ -16,7 +16,7 @@ use crate::operators::approvals::PROPOSAL_BYTES_MAX;
 use crate::operators::change_set::{CHANGE_SET_CHANGES_MAX, CHANGE_SETS_OF_MAKER_MAX};
 use crate::operators::outcome::AdminOutcome;
 use crate::operators::refusal::AdminRefusal;
-use crate::rules::operators::act::Deed;
+use crate::rules::operators::audited_command::OperatorAction;
 use crate::rules::operators::change::Change;
 use crate::rules::operators::change_sets::ApplyNext;
 use crate::scheme::changes::EndpointValue;
@@ -29,7 +29,7 @@ fn set(name: &str, commands: impl IntoIterator<Item = AdminCommand>) -> AdminCom
 
 fn step(ledger: &mut Ledger) -> (Outcome, Vec<Event>) {
     let words = |refusal: &AdminRefusal| format!("{refusal:?}");
-    act(ledger, "the hub", Deed::ApplyNext(ApplyNext { id: 1, words }))
+    act(ledger, "the hub", OperatorAction::ApplyNext(ApplyNext { id: 1, words }))
 }
 
 fn told(events: &[Event]) -> String {
@@ -48,10 +48,10 @@ fn every_record_of_a_set_names_it() {
         || AdminCommand::SetParticipantActivity { name: super::approvals::green(), is_active: false };
     let changes = [limit(9), deposit(21, 7), disable()];
     let mut records = Vec::new();
-    records.push(act(&mut ledger, "amina", Deed::Change(set("ticket 7", changes))).1);
+    records.push(act(&mut ledger, "amina", OperatorAction::Change(set("ticket 7", changes))).1);
     records.push(approve(&mut ledger, "brian", 1).1);
     // Another operator makes the last change before its turn.
-    records.push(act(&mut ledger, "chris", Deed::Change(disable())).1);
+    records.push(act(&mut ledger, "chris", OperatorAction::Change(disable())).1);
     for _ in 0..3 {
         records.push(step(&mut ledger).1);
     }
@@ -171,7 +171,7 @@ fn change_sets_of_all_operators_share_a_limit() {
     assert_eq!(refused, Err(AdminRefusal::ProposalLarge));
     let bytes = ledger.approvals().pending_bytes();
     assert!(accepted == 17 && bytes <= PROPOSAL_BYTES_MAX, "{accepted} sets, {bytes} bytes");
-    let withdraw = super::approvals::verdict(1, crate::rules::command::VerdictKind::Withdraw);
+    let withdraw = super::approvals::verdict(1, crate::rules::command::ProposalDecisionKind::Withdraw);
     assert!(act(&mut ledger, "maker-0", withdraw).0.is_ok());
     assert!(waits(&ask(&mut ledger, &maker, long_set("another", 480))));
 }
@@ -182,7 +182,7 @@ fn change_set_digest_depends_on_the_order_of_changes() {
     let mut ledger = capped();
     let digest_of = |ledger: &Ledger, id| ledger.approvals().get(id).map(|one| one.digest);
     assert!(waits(&ask(&mut ledger, "amina", set("caps", [limit(9), deposit(21, 7)]))));
-    let withdraw = |id| super::approvals::verdict(id, crate::rules::command::VerdictKind::Withdraw);
+    let withdraw = |id| super::approvals::verdict(id, crate::rules::command::ProposalDecisionKind::Withdraw);
     assert!(act(&mut ledger, "amina", withdraw(1)).0.is_ok());
     assert_eq!(ask(&mut ledger, "amina", limit(4)), Ok(AdminOutcome::Done));
     for (command, is_same) in [

@@ -10,25 +10,25 @@ use upesi_types::{FspId, Timestamp};
 
 use super::{absent_facts, amount, sound, xts};
 use crate::core::config::LedgerConfig;
-use crate::core::decision::{Acted, Decision, Reply};
+use crate::core::decision::{AuditedReply, Decision, Reply};
 use crate::core::event::Event;
 use crate::core::state::Ledger;
 use crate::operators::action::AdminAction;
 use crate::operators::admin_command::AdminCommand;
 use crate::operators::changes::{NewCredential, NewOperator};
-use crate::operators::operator::{CREDENTIALS_MAX, OPERATORS_MAX, Role, Secret};
+use crate::operators::operator::{CREDENTIALS_MAX, OPERATORS_MAX, OperatorRole, Secret};
 use crate::operators::outcome::AdminOutcome;
 use crate::operators::refusal::AdminRefusal;
-use crate::operators::trail::{Attribution, AuditEntry, Trail};
+use crate::operators::trail::{AuditActor, AuditEntry, Trail};
 use crate::rules::command::Command;
-use crate::rules::operators::act::{Act, Authority, Deed};
+use crate::rules::operators::audited_command::{AuditedCommand, Authority, OperatorAction};
 use crate::rules::operators::change::Change;
 
 pub(super) const NOW_MS: i64 = 2_000_000;
 const DAY_MS: i64 = 24 * 3_600_000;
 
-fn by(operator: &str) -> Attribution {
-    Attribution {
+fn by(operator: &str) -> AuditActor {
+    AuditActor {
         operator: operator.into(),
         known_by: "token 1".into(),
         address: Some("10.0.0.1".into()),
@@ -39,9 +39,10 @@ fn by(operator: &str) -> Attribution {
 }
 
 /// Decides and folds an action of an operator.
-fn act(ledger: &mut Ledger, deed: Deed) -> (Result<AdminOutcome, AdminRefusal>, Vec<Event>) {
+fn act(ledger: &mut Ledger, action: OperatorAction) -> (Result<AdminOutcome, AdminRefusal>, Vec<Event>) {
     let mut decision = Decision::default();
-    let command = Command::Act(Box::new(Act { by: by("amina"), deed, authority: Authority::ALONE }));
+    let command =
+        Command::Audited(Box::new(AuditedCommand { by: by("amina"), action, authority: Authority::ALONE }));
     let now = Timestamp::from_ms(NOW_MS + ledger.last_seq() as i64);
     ledger.decide(&command, &absent_facts(now), &mut decision);
     let Some(reply) = decision.reply.into_outcome() else { unreachable!("an operator is answered") };
@@ -52,15 +53,15 @@ fn act(ledger: &mut Ledger, deed: Deed) -> (Result<AdminOutcome, AdminRefusal>, 
 }
 
 fn ask(ledger: &mut Ledger, command: AdminCommand) -> Result<AdminOutcome, AdminRefusal> {
-    act(ledger, Deed::Change(command)).0
+    act(ledger, OperatorAction::Change(command)).0
 }
 
-fn operator(name: &str, roles: &[Role]) -> NewOperator {
+fn operator(name: &str, roles: &[OperatorRole]) -> NewOperator {
     let roles = roles.iter().copied().collect();
     NewOperator { name: name.into(), roles, participant: None, is_active: true }
 }
 
-fn service(name: &str, roles: &[Role]) -> AdminCommand {
+fn service(name: &str, roles: &[OperatorRole]) -> AdminCommand {
     AdminCommand::SetOperator(operator(name, roles))
 }
 
@@ -80,18 +81,24 @@ pub(super) const DONE: Result<AdminOutcome, AdminRefusal> = Ok(AdminOutcome::Don
 #[test]
 fn operator_changes_are_validated() {
     let mut ledger = sound();
-    assert_eq!(ask(&mut ledger, service("deploy", &[Role::Operations])), DONE);
-    assert_eq!(ask(&mut ledger, service("deploy", &[Role::Operations])), Ok(AdminOutcome::AlreadyDone));
-    assert_eq!(ask(&mut ledger, service("deploy", &[Role::Support, Role::Viewer])), DONE);
+    assert_eq!(ask(&mut ledger, service("deploy", &[OperatorRole::Operations])), DONE);
+    assert_eq!(
+        ask(&mut ledger, service("deploy", &[OperatorRole::Operations])),
+        Ok(AdminOutcome::AlreadyDone)
+    );
+    assert_eq!(ask(&mut ledger, service("deploy", &[OperatorRole::Support, OperatorRole::Viewer])), DONE);
     let found = ledger.operators().named("deploy").map(|one| format!("{}", one.roles));
     assert_eq!(found.as_deref(), Some("viewer, support"));
     for (command, refusal) in [
         (service("Deploy", &[]), AdminRefusal::OperatorName),
         (
-            service("deploy", &[Role::TreasuryApprover, Role::Treasury]),
-            AdminRefusal::RolesExcluded { one: Role::Treasury, other: Role::TreasuryApprover },
+            service("deploy", &[OperatorRole::TreasuryApprover, OperatorRole::Treasury]),
+            AdminRefusal::RolesExcluded {
+                one: OperatorRole::Treasury,
+                other: OperatorRole::TreasuryApprover,
+            },
         ),
-        (service("bank", &[Role::DfspUser]), AdminRefusal::OperatorScope),
+        (service("bank", &[OperatorRole::DfspUser]), AdminRefusal::OperatorScope),
         (token("other", 1, DAY_MS), AdminRefusal::OperatorUnknown { name: "other".into() }),
         (AdminCommand::RemoveCredential { name: "deploy".into(), id: 1 }, AdminRefusal::CredentialUnknown),
     ] {
@@ -103,23 +110,26 @@ fn operator_changes_are_validated() {
 fn dfsp_operators_belong_to_exactly_one_dfsp() {
     let mut ledger = sound();
     let own = FspId::parse(ledger.participants()[1].name.as_str());
-    let of = |roles: &[Role], participant| {
+    let of = |roles: &[OperatorRole], participant| {
         let new = operator("their-ci", roles);
         AdminCommand::SetOperator(NewOperator { participant, ..new })
     };
-    assert_eq!(ask(&mut ledger, of(&[Role::Viewer], own)), Err(AdminRefusal::OperatorScope));
-    assert_eq!(ask(&mut ledger, of(&[Role::DfspUser, Role::Viewer], own)), Err(AdminRefusal::OperatorScope));
-    assert_eq!(ask(&mut ledger, of(&[Role::DfspMachine], own)), DONE);
+    assert_eq!(ask(&mut ledger, of(&[OperatorRole::Viewer], own)), Err(AdminRefusal::OperatorScope));
+    assert_eq!(
+        ask(&mut ledger, of(&[OperatorRole::DfspUser, OperatorRole::Viewer], own)),
+        Err(AdminRefusal::OperatorScope)
+    );
+    assert_eq!(ask(&mut ledger, of(&[OperatorRole::DfspMachine], own)), DONE);
     assert_eq!(ask(&mut ledger, of(&[], None)), Err(AdminRefusal::OperatorFixed));
     let unknown = FspId::parse("nosuch");
-    let refused = ask(&mut ledger, of(&[Role::DfspMachine], unknown));
+    let refused = ask(&mut ledger, of(&[OperatorRole::DfspMachine], unknown));
     assert!(matches!(refused, Err(AdminRefusal::ParticipantUnknown { .. })), "{refused:?}");
 }
 
 #[test]
 fn tokens_are_found_by_their_digest_until_they_are_removed() {
     let mut ledger = sound();
-    assert_eq!(ask(&mut ledger, service("deploy", &[Role::Viewer])), DONE);
+    assert_eq!(ask(&mut ledger, service("deploy", &[OperatorRole::Viewer])), DONE);
     assert_eq!(ask(&mut ledger, token("deploy", 7, DAY_MS)), DONE);
     assert_eq!(ask(&mut ledger, token("deploy", 7, DAY_MS)), Err(AdminRefusal::CredentialTaken));
     let found = |ledger: &Ledger| ledger.operators().by_token(&[7; 32]).map(|(_, one)| one.id);
@@ -150,7 +160,7 @@ fn credentials_are_limited_and_expired_tokens_are_replaced() {
     assert_eq!(ask(&mut ledger, token("deploy", 100, DAY_MS)), Err(AdminRefusal::CredentialsFull));
     while ledger.last_seq() < 30 {
         let change = Change::new("time", "", "passes");
-        assert_eq!(act(&mut ledger, Deed::Elsewhere(change)).0, DONE);
+        assert_eq!(act(&mut ledger, OperatorAction::External(change)).0, DONE);
     }
     assert_eq!(ask(&mut ledger, token("deploy", 100, DAY_MS)), DONE);
     assert!(secrets(&ledger, "deploy").starts_with("2 token 01010101"), "{}", secrets(&ledger, "deploy"));
@@ -159,7 +169,7 @@ fn credentials_are_limited_and_expired_tokens_are_replaced() {
         assert_eq!(ask(&mut ledger, service(&format!("s{number}"), &[])), DONE);
     }
     assert_eq!(ask(&mut ledger, service("one-more", &[])), Err(AdminRefusal::OperatorsFull));
-    assert_eq!(ask(&mut ledger, service("deploy", &[Role::Viewer])), DONE);
+    assert_eq!(ask(&mut ledger, service("deploy", &[OperatorRole::Viewer])), DONE);
 }
 
 /// The entries of records. Each is checked with the previous one.
@@ -181,12 +191,12 @@ fn every_effect_has_its_entry_in_the_same_record() {
     let name = ledger.participants()[1].name;
     let off = AdminCommand::SetParticipantActivity { name, is_active: false };
     let deeds = [
-        Deed::Change(service("deploy", &[Role::Viewer])),
-        Deed::Change(off.clone()),
-        Deed::Elsewhere(Change::new("oracle 1", "none", "http://oracle")),
-        Deed::Refused { object: "PUT /participants/x".into(), why: "needs the permission".into() },
+        OperatorAction::Change(service("deploy", &[OperatorRole::Viewer])),
+        OperatorAction::Change(off.clone()),
+        OperatorAction::External(Change::new("oracle 1", "none", "http://oracle")),
+        OperatorAction::Refused { object: "PUT /participants/x".into(), why: "needs the permission".into() },
     ];
-    let records: Vec<_> = deeds.into_iter().map(|deed| act(&mut ledger, deed).1).collect();
+    let records: Vec<_> = deeds.into_iter().map(|action| act(&mut ledger, action).1).collect();
     assert_eq!(records.iter().map(Vec::len).collect::<Vec<_>>(), [2, 2, 1, 1]);
     let entries = chained(&records);
     let told = entries
@@ -202,23 +212,30 @@ fn every_effect_has_its_entry_in_the_same_record() {
     assert_eq!(told.collect::<Vec<_>>(), expected);
     // The ledger names the action of a change; other actions are named by the caller.
     for (entry, action) in entries.iter().zip(["iam.user", "participant.disable", "iam.user", "iam.user"]) {
-        assert_eq!(entry.by, Attribution { action: action.into(), ..by("amina") });
+        assert_eq!(entry.by, AuditActor { action: action.into(), ..by("amina") });
     }
     assert_eq!(ledger.trail(), Trail { count: 4, head: entries[3].chain });
     // Actions without effect, and rejected ones, have no record.
-    assert_eq!(act(&mut ledger, Deed::Change(service("deploy", &[Role::Viewer]))).1, vec![]);
+    assert_eq!(
+        act(&mut ledger, OperatorAction::Change(service("deploy", &[OperatorRole::Viewer]))).1,
+        vec![]
+    );
     let unknown = AdminCommand::CreateParticipant { name, currency: xts(), is_proxy: false };
-    let (refused, events) = act(&mut ledger, Deed::Change(unknown));
+    let (refused, events) = act(&mut ledger, OperatorAction::Change(unknown));
     assert!(refused.is_err() && events.is_empty(), "{refused:?} {events:?}");
     assert_eq!(ledger.trail().count, 4);
 }
 
 /// The reply to a change of these rights, without its effect.
-fn reply_to(ledger: &Ledger, authority: Authority, command: AdminCommand) -> (Acted, Vec<Event>) {
+fn reply_to(ledger: &Ledger, authority: Authority, command: AdminCommand) -> (AuditedReply, Vec<Event>) {
     let mut decision = Decision::default();
-    let command = Command::Act(Box::new(Act { by: by("amina"), deed: Deed::Change(command), authority }));
+    let command = Command::Audited(Box::new(AuditedCommand {
+        by: by("amina"),
+        action: OperatorAction::Change(command),
+        authority,
+    }));
     ledger.decide(&command, &absent_facts(Timestamp::from_ms(NOW_MS)), &mut decision);
-    let Reply::Act(acted) = decision.reply else { panic!("{:?}", decision.reply) };
+    let Reply::Audited(acted) = decision.reply else { panic!("{:?}", decision.reply) };
     (*acted, decision.events)
 }
 
@@ -229,16 +246,19 @@ fn reply_to_an_action_has_the_recorded_entry() {
     let activity = |is_active| AdminCommand::SetParticipantActivity { name, is_active };
     let (acted, events) = reply_to(&ledger, Authority::ALONE, activity(false));
     let Some(Event::OperatorActed(recorded)) = events.last() else { panic!("{events:?} has no entry") };
-    assert_eq!(acted, Acted::Made { outcome: AdminOutcome::Done, entry: Some((**recorded).clone()) });
+    assert_eq!(acted, AuditedReply::Made { outcome: AdminOutcome::Done, entry: Some((**recorded).clone()) });
     let (acted, events) = reply_to(&ledger, Authority::ALONE, activity(true));
-    assert_eq!((acted, events), (Acted::Made { outcome: AdminOutcome::AlreadyDone, entry: None }, vec![]));
+    assert_eq!(
+        (acted, events),
+        (AuditedReply::Made { outcome: AdminOutcome::AlreadyDone, entry: None }, vec![])
+    );
 }
 
 #[test]
 fn change_beyond_the_rights_of_the_operator_is_rejected_with_its_action_and_object() {
     let mut ledger = sound();
-    let off = || NewOperator { is_active: false, ..operator("ines", &[Role::IamAdmin]) };
-    assert_eq!(ask(&mut ledger, service("ines", &[Role::IamAdmin])), DONE);
+    let off = || NewOperator { is_active: false, ..operator("ines", &[OperatorRole::IamAdmin]) };
+    assert_eq!(ask(&mut ledger, service("ines", &[OperatorRole::IamAdmin])), DONE);
     assert_eq!(ask(&mut ledger, AdminCommand::SetOperator(off())), DONE);
     let name = ledger.participants()[1].name;
     let cap = |units| AdminCommand::SetLimit {
@@ -255,7 +275,10 @@ fn change_beyond_the_rights_of_the_operator_is_rejected_with_its_action_and_obje
         (lowers, cap(0), not_permitted, "limit.raise", format!("net debit cap of {name} in XTS")),
         (
             emergency,
-            AdminCommand::SetOperator(NewOperator { is_active: true, ..operator("ines", &[Role::Viewer]) }),
+            AdminCommand::SetOperator(NewOperator {
+                is_active: true,
+                ..operator("ines", &[OperatorRole::Viewer])
+            }),
             Some(AdminRefusal::NotInEmergency),
             "emergency.iam.user",
             "operator ines".to_owned(),
@@ -269,7 +292,7 @@ fn change_beyond_the_rights_of_the_operator_is_rejected_with_its_action_and_obje
         ),
         (
             emergency,
-            service("ines", &[Role::IamAdmin]),
+            service("ines", &[OperatorRole::IamAdmin]),
             None,
             "emergency.iam.user",
             "operator ines".to_owned(),
@@ -277,8 +300,8 @@ fn change_beyond_the_rights_of_the_operator_is_rejected_with_its_action_and_obje
     ] {
         let (acted, events) = reply_to(&ledger, authority, command);
         let (found, by, object_found) = match acted {
-            Acted::Rejected { refusal, by, object } => (Some(refusal), by, object),
-            Acted::Made { entry, .. } => {
+            AuditedReply::Rejected { refusal, by, object } => (Some(refusal), by, object),
+            AuditedReply::Made { entry, .. } => {
                 let entry = entry.unwrap_or_else(|| panic!("a change has an entry"));
                 (None, entry.by, entry.object)
             }

@@ -14,11 +14,11 @@ use crate::core::callback::{Callback, CallbackContent, ResourceId, StateMethod, 
 use crate::core::config::LedgerConfig;
 use crate::core::decision::Decision;
 use crate::core::event::Event;
-use crate::core::facts::Facts;
+use crate::core::facts::DecisionInput;
 use crate::core::record::Record;
 use crate::core::state::{Ledger, Totals};
 use crate::money::funds::{FundsDirection, FundsState};
-use crate::money::transfer::{Settled, TransferState};
+use crate::money::transfer::{SettlementMode, TransferState};
 use crate::rules::command::Command;
 use crate::scheme::endpoint::EndpointType;
 use crate::settlement::changes::NewSettlementModel;
@@ -96,7 +96,11 @@ fn a_delivery_is_recorded_once() {
     let key = |target, index| CallbackKey { target: participant(target), seq: 9, index };
     let decide = |ledger: &Ledger, keys: &[CallbackKey]| {
         let mut decision = Decision::default();
-        ledger.decide(&Command::Delivered(keys.to_vec()), &Facts::at(Timestamp::from_ms(10)), &mut decision);
+        ledger.decide(
+            &Command::Delivered(keys.to_vec()),
+            &DecisionInput::at(Timestamp::from_ms(10)),
+            &mut decision,
+        );
         decision.events
     };
     let events = decide(&ledger, &[key(3, 1), key(2, 0), key(3, 1), key(2, 1)]);
@@ -329,7 +333,7 @@ fn events_have_the_names_of_their_kinds() {
             fulfilment: [0; 32],
             fingerprint: [0; 16],
             extensions: None,
-            settled: Settled::InWindow,
+            settled: SettlementMode::InWindow,
         },
         Event::ParticipantActivitySet { id: participant(2), is_active: true },
         Event::AccountOpened { id: account(1) },
@@ -359,7 +363,11 @@ fn a_removal_frees_ids_in_every_fold() {
     live.drain_finished(8).for_each(drop);
     let decide = |ledger: &Ledger, to_seq| {
         let mut decision = Decision::default();
-        ledger.decide(&Command::RemoveFinished { to_seq }, &Facts::at(Timestamp::from_ms(9)), &mut decision);
+        ledger.decide(
+            &Command::RemoveFinished { to_seq },
+            &DecisionInput::at(Timestamp::from_ms(9)),
+            &mut decision,
+        );
         decision.events
     };
     assert_eq!(decide(&live, 0), []);

@@ -17,7 +17,7 @@ use crate::core::event::Event;
 use crate::core::limits::Limits;
 use crate::core::state::Ledger;
 use crate::money::account::Account;
-use crate::money::transfer::{Settled, TransferState};
+use crate::money::transfer::{SettlementMode, TransferState};
 use crate::operators::admin_command::AdminCommand;
 use crate::operators::outcome::AdminOutcome;
 use crate::operators::refusal::AdminRefusal;
@@ -26,7 +26,7 @@ use crate::scheme::participant::AccountRef;
 use crate::settlement::changes::{AdvanceItem, NewSettlement, NewSettlementModel, SettlementAdvance};
 use crate::settlement::model::Granularity;
 use crate::settlement::settlements::{Settlement, SettlementState};
-use crate::settlement::window::{ContentRef, Net, Pair, Sum, Window, WindowState};
+use crate::settlement::window::{ContentRef, Net, PairSum, Sum, Window, WindowState};
 
 type Outcome = Result<AdminOutcome, AdminRefusal>;
 
@@ -93,7 +93,7 @@ fn settling() -> Ledger {
         fulfilment: [0; 32],
         fingerprint: [0; 16],
         extensions: None,
-        settled: Settled::InWindow,
+        settled: SettlementMode::InWindow,
     };
     evolve(&mut ledger, vec![commit]);
     ledger
@@ -154,7 +154,7 @@ fn inconsistent_snapshot_is_rejected() {
         (
             |ledger| {
                 let sum = Sum { units: -1, transfers: 1 };
-                let pair = Pair { payer: account(2), payee: account(4), sum };
+                let pair = PairSum { payer: account(2), payee: account(4), sum };
                 ledger.windows.all[0].pairs = Some(vec![pair]);
             },
             unsound,
@@ -343,8 +343,8 @@ fn commit_that_would_overflow_the_cover_is_not_settled_at_once() {
         ledger.models[0].granularity = Granularity::Gross;
         (ledger.accounts[2].balance, ledger.accounts[5].balance) = (amount(payer), amount(payee));
         let settled = ledger.settled_by_commit(account(2), account(4), amount(7), &[]);
-        let at_once = Settled::AtOnce { payer: account(3), payee: account(6) };
-        assert_eq!(settled, if is_at_once { at_once } else { Settled::InWindow }, "{payer}, {payee}");
+        let at_once = SettlementMode::AtOnce { payer: account(3), payee: account(6) };
+        assert_eq!(settled, if is_at_once { at_once } else { SettlementMode::InWindow }, "{payer}, {payee}");
     }
 }
 
@@ -353,8 +353,10 @@ fn commit_that_would_overflow_the_cover_is_not_settled_at_once() {
 fn commit_records_its_window() {
     let mut ledger = hub();
     assert!(close(&mut ledger, 1).is_ok());
-    let at_once = Settled::AtOnce { payer: account(3), payee: account(3) };
-    for (number, settled, expected) in [(21, Settled::InWindow, Some(WindowId(2))), (22, at_once, None)] {
+    let at_once = SettlementMode::AtOnce { payer: account(3), payee: account(3) };
+    for (number, settled, expected) in
+        [(21, SettlementMode::InWindow, Some(WindowId(2))), (22, at_once, None)]
+    {
         evolve(&mut ledger, vec![Event::TransferPrepared(transfer(number, 5))]);
         let (id, fulfilment, fingerprint) = (id(number), [0; 32], [0; 16]);
         evolve(

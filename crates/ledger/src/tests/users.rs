@@ -13,31 +13,31 @@ use crate::core::event::Event;
 use crate::core::state::Ledger;
 use crate::operators::admin_command::AdminCommand;
 use crate::operators::changes::{NewCredential, NewOperator};
-use crate::operators::operator::{ENROLMENT_HOURS_MAX, Role, Secret};
+use crate::operators::operator::{ENROLMENT_HOURS_MAX, OperatorRole, Secret};
 use crate::operators::outcome::AdminOutcome;
-use crate::operators::person::{SEALED_BYTES, Sealed};
 use crate::operators::refusal::AdminRefusal;
-use crate::operators::trail::Attribution;
+use crate::operators::trail::AuditActor;
+use crate::operators::user_credential::{SEALED_BYTES, SealedSecret};
 use crate::rules::command::Command;
-use crate::rules::operators::act::{Act, Authority, Deed};
+use crate::rules::operators::audited_command::{AuditedCommand, Authority, OperatorAction};
 use crate::rules::operators::change::Change;
-use crate::rules::operators::entrance::{Entrance, EntranceKind};
+use crate::rules::operators::credential_action::{CredentialAction, CredentialActionKind};
 use crate::tests::operators::{DONE, NOW_MS};
 
 const HOUR_MS: i64 = 3_600_000;
 const TOKEN: [u8; 32] = [7; 32];
 
-fn sealed(number: u8) -> Sealed {
-    Sealed { salt: [number; 16], memory_kib: 19_456, passes: 2, secret: [number; SEALED_BYTES] }
+fn sealed(number: u8) -> SealedSecret {
+    SealedSecret { salt: [number; 16], memory_kib: 19_456, passes: 2, secret: [number; SEALED_BYTES] }
 }
 
 /// Decides an action after this many milliseconds, and folds it.
 fn act_after(
     ledger: &mut Ledger,
-    deed: Deed,
+    action: OperatorAction,
     after_ms: i64,
 ) -> (Result<AdminOutcome, AdminRefusal>, Vec<Event>) {
-    let by = Attribution {
+    let by = AuditActor {
         operator: "amina".into(),
         known_by: "enrolment 1".into(),
         address: None,
@@ -48,7 +48,7 @@ fn act_after(
     let mut decision = Decision::default();
     let now = Timestamp::from_ms(NOW_MS + after_ms + ledger.last_seq() as i64);
     ledger.decide(
-        &Command::Act(Box::new(Act { by, deed, authority: Authority::ALONE })),
+        &Command::Audited(Box::new(AuditedCommand { by, action, authority: Authority::ALONE })),
         &absent_facts(now),
         &mut decision,
     );
@@ -60,11 +60,11 @@ fn act_after(
 }
 
 fn change(ledger: &mut Ledger, command: AdminCommand) -> Result<AdminOutcome, AdminRefusal> {
-    act_after(ledger, Deed::Change(command), 0).0
+    act_after(ledger, OperatorAction::Change(command), 0).0
 }
 
 fn set_operator(is_active: bool) -> AdminCommand {
-    let roles = [Role::Viewer].into_iter().collect();
+    let roles = [OperatorRole::Viewer].into_iter().collect();
     AdminCommand::SetOperator(NewOperator { name: "amina".into(), roles, participant: None, is_active })
 }
 
@@ -76,20 +76,20 @@ fn enrolment(digest: [u8; 32], after_ms: i64) -> AdminCommand {
 fn enter(
     ledger: &mut Ledger,
     code_step: u64,
-    kind: EntranceKind,
+    kind: CredentialActionKind,
     after_ms: i64,
 ) -> Result<AdminOutcome, AdminRefusal> {
     let operator = "amina".into();
-    act_after(ledger, Deed::Enter(Entrance { operator, code_step, kind }), after_ms).0
+    act_after(ledger, OperatorAction::Credential(CredentialAction { operator, code_step, kind }), after_ms).0
 }
 
-fn enrol(number: u8) -> EntranceKind {
-    EntranceKind::Enrol { token: TOKEN, sealed: sealed(number) }
+fn enrol(number: u8) -> CredentialActionKind {
+    CredentialActionKind::Enrol { token: TOKEN, sealed: sealed(number) }
 }
 
-fn session(credential: u32) -> EntranceKind {
+fn session(credential: u32) -> CredentialActionKind {
     let change = Change::new("session 1 of operator amina", "none", "open");
-    EntranceKind::Session { credential, change, sealed: None }
+    CredentialActionKind::Session { credential, change, sealed: None }
 }
 
 /// Number, salt and last code of the user.
@@ -150,7 +150,7 @@ fn one_time_code_is_valid_once_and_not_after_a_later_one() {
     let mut ledger = Ledger::decode_snapshot(&bytes, LedgerConfig::default())
         .unwrap_or_else(|error| panic!("a snapshot is read as it was written: {error}"));
     assert_eq!(enter(&mut ledger, 8, session(2), 0), Err(AdminRefusal::CodeUsed));
-    let changed = EntranceKind::SetPassword { credential: 2, sealed: sealed(3) };
+    let changed = CredentialActionKind::SetPassword { credential: 2, sealed: sealed(3) };
     assert_eq!(enter(&mut ledger, 8, changed.clone(), 0), Err(AdminRefusal::CodeUsed));
     assert_eq!(enter(&mut ledger, 9, changed, 0), DONE);
     assert_eq!(person(&ledger), Some((3, 3, 9)));
@@ -158,8 +158,8 @@ fn one_time_code_is_valid_once_and_not_after_a_later_one() {
     assert_eq!(enter(&mut ledger, 10, session(2), 0), Err(AdminRefusal::CredentialUnknown));
     assert_eq!(enter(&mut ledger, 9, session(3), 0), Err(AdminRefusal::CodeUsed));
     // A login may seal the second factor again, which also uses up the code.
-    let EntranceKind::Session { change: log_in, .. } = session(3) else { unreachable!() };
-    let resealed = EntranceKind::Session { credential: 3, change: log_in, sealed: Some(sealed(4)) };
+    let CredentialActionKind::Session { change: log_in, .. } = session(3) else { unreachable!() };
+    let resealed = CredentialActionKind::Session { credential: 3, change: log_in, sealed: Some(sealed(4)) };
     assert_eq!(enter(&mut ledger, 9, resealed.clone(), 0), Err(AdminRefusal::CodeUsed));
     assert_eq!(enter(&mut ledger, 10, resealed, 0), DONE);
     assert_eq!(person(&ledger), Some((4, 4, 10)));
@@ -173,8 +173,8 @@ fn one_time_code_is_valid_once_and_not_after_a_later_one() {
 #[test]
 fn events_and_entries_show_no_secret() {
     let mut ledger = invited();
-    let entrance = Entrance { operator: "amina".into(), code_step: 5, kind: enrol(0xab) };
-    let (_, events) = act_after(&mut ledger, Deed::Enter(entrance), 0);
+    let entrance = CredentialAction { operator: "amina".into(), code_step: 5, kind: enrol(0xab) };
+    let (_, events) = act_after(&mut ledger, OperatorAction::Credential(entrance), 0);
     let names: Vec<_> = events.iter().map(Event::name).collect();
     assert_eq!(names, vec!["CredentialRemoved", "PersonSet", "OperatorActed"]);
     let Some(Event::OperatorActed(entry)) = events.last() else { unreachable!("it is the last") };

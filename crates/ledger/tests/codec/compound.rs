@@ -8,8 +8,8 @@ use upesi_ledger::command::{
 };
 use upesi_ledger::{
     AccountId, AdminAction, AdminCommand, ApprovalPolicy, BindingKind, Block, ChangeSet, EndpointType, Event,
-    FeePayer, FeeTerms, FundsDirection, Proposal, ProposalEnd, ProposalState, PublicKeyDer, Role, Secret,
-    SetChange, SettlementId, SettlementState, WindowId,
+    FeePayer, FeeTerms, FundsDirection, OperatorRole, Proposal, ProposalEnd, ProposalState, PublicKeyDer,
+    Secret, SetChange, SettlementId, SettlementState, WindowId,
 };
 use upesi_types::{Amount, Currency, FspId, Timestamp, TransferId};
 
@@ -146,7 +146,7 @@ fn of_scheme(values: Values) -> Vec<AdminCommand> {
         fixed: amount,
         paid_by: FeePayer::ALL[0],
     };
-    let roles = [Role::Treasury].into_iter().collect();
+    let roles = [OperatorRole::Treasury].into_iter().collect();
     let waived = [(currency, amount)].into_iter().collect();
     vec![
         AdminCommand::AcceptClock { reason: text.clone() },

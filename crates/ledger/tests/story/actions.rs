@@ -4,15 +4,17 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use upesi_admin::ErrorName;
 use upesi_admin::rejection::detail;
-use upesi_ledger::command::{Act, ApplyNext, Authority, Deed, Verdict, VerdictKind};
-use upesi_ledger::{AdminAction, AdminCommand, AdminRefusal, ApprovalPolicy, Attribution, Command};
+use upesi_ledger::command::{
+    ApplyNext, AuditedCommand, Authority, OperatorAction, ProposalDecision, ProposalDecisionKind,
+};
+use upesi_ledger::{AdminAction, AdminCommand, AdminRefusal, ApprovalPolicy, AuditActor, Command};
 
 use super::Story;
 use super::words::{Parsed, Words};
 
 /// An action of an operator, identified by name only.
-pub(super) fn act(operator: &str, deed: Deed) -> Command {
-    let by = Attribution {
+pub(super) fn act(operator: &str, action: OperatorAction) -> Command {
+    let by = AuditActor {
         operator: operator.into(),
         known_by: "token 1".into(),
         address: None,
@@ -20,7 +22,7 @@ pub(super) fn act(operator: &str, deed: Deed) -> Command {
         action: "as asked".into(),
         reason: Some("as agreed with the bank".into()),
     };
-    Command::Act(Box::new(Act { by, deed, authority: Authority::ALL }))
+    Command::Audited(Box::new(AuditedCommand { by, action, authority: Authority::ALL }))
 }
 
 fn words_of(refusal: &AdminRefusal) -> String {
@@ -34,20 +36,23 @@ impl Story {
             "by" => {
                 let (operator, verb) = (words.next("an operator")?, words.next("a step")?);
                 let command = self.admin_command(&verb, words)?.ok_or("no step of an operator")?;
-                return Ok(Some(act(&operator, Deed::Change(command))));
+                return Ok(Some(act(&operator, OperatorAction::Change(command))));
             }
             "apply" => {
                 let id = words.next("an approval")?.parse().map_err(|_| "an approval is a number")?;
-                return Ok(Some(act("the hub", Deed::ApplyNext(ApplyNext { id, words: words_of }))));
+                return Ok(Some(act(
+                    "the hub",
+                    OperatorAction::ApplyNext(ApplyNext { id, words: words_of }),
+                )));
             }
-            "approve" => VerdictKind::Approve(words_of),
-            "reject" => VerdictKind::Reject,
-            "take-back" => VerdictKind::Withdraw,
+            "approve" => ProposalDecisionKind::Approve(words_of),
+            "reject" => ProposalDecisionKind::Reject,
+            "take-back" => ProposalDecisionKind::Withdraw,
             _ => return Ok(None),
         };
         let by = words.option("by")?.ok_or("by whom?")?;
         let id = words.next("an approval")?.parse().map_err(|_| "an approval is a number")?;
-        Ok(Some(act(&by, Deed::Verdict(Verdict { id, kind, comment: None }))))
+        Ok(Some(act(&by, OperatorAction::Decide(ProposalDecision { id, kind, comment: None }))))
     }
 
     /// `approval 1 executed`: its state, and its result.

@@ -17,7 +17,7 @@ impl Story {
                 self.balance(name, &kind, words)?
             }
             "state" => self.state(words)?,
-            "conversion" => self.conversion_state(words)?,
+            "conversion" => self.fx_transfer_state(words)?,
             "bulk-state" => self.bulk_state(words)?,
             "reason" => self.reason(words)?,
             "funds" => {

@@ -18,8 +18,8 @@ mod actions;
 mod admin;
 mod bulks;
 mod checks;
-mod conversions;
 mod fees;
+mod fx_transfers;
 mod print;
 mod settlement;
 mod transfers;
@@ -28,9 +28,9 @@ mod words;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use upesi_ledger::command::{Prepare, PrepareBulk, PrepareConversion};
+use upesi_ledger::command::{Prepare, PrepareBulk, PrepareFxTransfer};
 use upesi_ledger::{AdminCommand, Command, FundsOutGuard, LedgerConfig, UnknownTransfer};
-use upesi_types::{BulkId, ConversionId, Timestamp, TransferId};
+use upesi_types::{BulkId, FxTransferId, Timestamp, TransferId};
 
 use self::words::{Parsed, Words};
 use crate::support::Twin;
@@ -94,7 +94,7 @@ struct Story {
     /// The latest prepare of each id, for defaults and repetitions.
     prepares: BTreeMap<TransferId, Prepare>,
     /// The latest request of each FX transfer.
-    conversions: BTreeMap<ConversionId, PrepareConversion>,
+    fx_transfers: BTreeMap<FxTransferId, PrepareFxTransfer>,
     /// The latest request of each bulk transfer.
     bulks: BTreeMap<BulkId, PrepareBulk>,
     /// The story's name for an id.
@@ -109,7 +109,7 @@ impl Story {
             clock: words::instant("11:00:00")?,
             pace_ms: 1,
             prepares: BTreeMap::new(),
-            conversions: BTreeMap::new(),
+            fx_transfers: BTreeMap::new(),
             bulks: BTreeMap::new(),
             names: BTreeMap::new(),
         };
@@ -147,9 +147,9 @@ impl Story {
             words.finish()?;
             return Ok(self.submit(command));
         }
-        if let Some(command) = self.conversion_command(&verb, &mut words)? {
+        if let Some(command) = self.fx_transfer_command(&verb, &mut words)? {
             words.finish()?;
-            return Ok(self.submit(Command::Conversion(command)));
+            return Ok(self.submit(Command::FxTransfer(command)));
         }
         if let Some(command) = self.bulk_command(&verb, &mut words)? {
             words.finish()?;

@@ -6,8 +6,9 @@ use upesi_delivery::rejection;
 use upesi_fspiop::render::{Extensions, cause_text, write_transfer_state};
 use upesi_ledger::command::AdvanceFault;
 use upesi_ledger::{
-    AdminOutcome, AskedItem, BulkRequest, BulkView, Callback, CallbackContent, Conversion, ConversionState,
-    Decision, ItemOutcome, Ledger, Reply, ResourceKind, StateMethod, Transfer, TransferState, TransferView,
+    AdminOutcome, AskedItem, BulkRequest, BulkView, Callback, CallbackContent, Decision, FxTransfer,
+    FxTransferState, ItemOutcome, Ledger, Reply, ResourceKind, StateMethod, Transfer, TransferState,
+    TransferView,
 };
 use upesi_types::{Amount, TransferId};
 
@@ -25,7 +26,7 @@ fn reply(reply: &Reply) -> Vec<String> {
         Reply::Accepted => return Vec::new(),
         Reply::UnknownSender(_) => "= refused, the sender is unknown".to_owned(),
         Reply::NeedsArchive => "= needs the archive".to_owned(),
-        Reply::Admin(_) | Reply::Act(_) => return to_operator(reply.clone()),
+        Reply::Admin(_) | Reply::Audited(_) => return to_operator(reply.clone()),
     };
     vec![line]
 }
@@ -71,7 +72,7 @@ fn callback(ledger: &Ledger, callback: &Callback, shown: &impl Fn(&str) -> Strin
     };
     let kind = match callback.subject.resource {
         ResourceKind::Transfer => "",
-        ResourceKind::Conversion => "fx ",
+        ResourceKind::FxTransfer => "fx ",
         ResourceKind::Bulk => "bulk ",
     };
     format!("→ {target} {method} {kind}{} {rest}", shown(&callback.subject.id.to_string()))
@@ -148,11 +149,11 @@ pub fn state(transfer: &Transfer) -> &'static str {
 }
 
 /// The internal state of an FX transfer, as operators see it.
-pub fn conversion_state(conversion: &Conversion) -> &'static str {
-    match &conversion.state {
-        ConversionState::Reserved => "RESERVED",
-        ConversionState::Fulfilled => "FULFILLED",
-        ConversionState::Committed { .. } => "COMMITTED",
-        ConversionState::Aborted { kind, .. } => kind.as_str(),
+pub fn fx_transfer_state(fx_transfer: &FxTransfer) -> &'static str {
+    match &fx_transfer.state {
+        FxTransferState::Reserved => "RESERVED",
+        FxTransferState::Fulfilled => "FULFILLED",
+        FxTransferState::Committed { .. } => "COMMITTED",
+        FxTransferState::Aborted { kind, .. } => kind.as_str(),
     }
 }

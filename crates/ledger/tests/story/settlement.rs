@@ -113,7 +113,7 @@ impl Story {
         let id = window(&words.next("a window")?)?;
         let window = self.twin.live.window(id).ok_or("unknown window")?;
         let pairs = self.twin.live.window_pairs(window);
-        let pair = |pair: &upesi_ledger::Pair| {
+        let pair = |pair: &upesi_ledger::PairSum| {
             let [payer, payee] = [pair.payer, pair.payee].map(|id| self.shown(id));
             format!("{payer} → {payee} {} in {}", decimal(pair.sum.units), pair.sum.transfers)
         };

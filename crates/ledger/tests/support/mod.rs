@@ -3,17 +3,17 @@
 use std::collections::BTreeMap;
 
 use upesi_ledger::{
-    Archived, Bulk, Command, Conversion, Decision, Event, Facts, Ledger, LedgerConfig, Payload, Record,
-    Reply, Transfer, audit,
+    Archived, Bulk, Command, Decision, DecisionInput, Event, FxTransfer, Ledger, LedgerConfig, Payload,
+    Record, Reply, Transfer, audit,
 };
-use upesi_types::{BulkId, ConversionId, Timestamp, TransferId};
+use upesi_types::{BulkId, FxTransferId, Timestamp, TransferId};
 
 /// A live ledger, a second one that receives only encoded records, and an archive.
 pub struct Twin {
     pub live: Ledger,
     replica: Ledger,
     pub archive: BTreeMap<TransferId, Transfer>,
-    pub archived_conversions: BTreeMap<ConversionId, Conversion>,
+    pub archived_fx_transfers: BTreeMap<FxTransferId, FxTransfer>,
     pub archived_bulks: BTreeMap<BulkId, Bulk>,
 }
 
@@ -23,7 +23,7 @@ impl Twin {
             live: Ledger::new(config.clone()),
             replica: Ledger::new(config),
             archive: BTreeMap::new(),
-            archived_conversions: BTreeMap::new(),
+            archived_fx_transfers: BTreeMap::new(),
             archived_bulks: BTreeMap::new(),
         }
     }
@@ -32,12 +32,12 @@ impl Twin {
     /// wall clock has not jumped.
     pub fn submit(&mut self, command: Command, now: Timestamp) -> Decision {
         let mut decision = Decision::default();
-        self.live.decide(&command, &Facts::at(now), &mut decision);
+        self.live.decide(&command, &DecisionInput::at(now), &mut decision);
         if decision.reply == Reply::NeedsArchive {
             assert!(decision.is_empty(), "nothing is decided before the archive answers");
             let archived = self.look_up(&command);
             decision.clear();
-            self.live.decide(&command, &Facts::new(now.into(), &archived), &mut decision);
+            self.live.decide(&command, &DecisionInput::new(now.into(), &archived), &mut decision);
             assert_ne!(decision.reply, Reply::NeedsArchive, "the archive was queried already");
         }
         if !decision.is_empty() {
@@ -60,7 +60,7 @@ impl Twin {
         for event in &decision.events {
             let prepare_seq = match event {
                 Event::TransferPrepared(transfer) => transfer.prepare_seq,
-                Event::ConversionPrepared(conversion) => conversion.prepare_seq,
+                Event::FxTransferPrepared(fx_transfer) => fx_transfer.prepare_seq,
                 Event::BulkReceived(bulk) => bulk.prepare_seq,
                 _ => continue,
             };
@@ -71,12 +71,12 @@ impl Twin {
     }
 
     fn look_up(&self, command: &Command) -> Archived {
-        if let Command::Conversion(command) = command {
-            let id = command.conversion().expect("only a well-formed id needs the archive");
-            let conversion = self.archived_conversions.get(&id).cloned().map(Box::new);
+        if let Command::FxTransfer(command) = command {
+            let id = command.fx_transfer().expect("only a well-formed id needs the archive");
+            let fx_transfer = self.archived_fx_transfers.get(&id).cloned().map(Box::new);
             let transfer = command.determining_transfer();
             let has_transfer = transfer.is_some_and(|transfer| self.archive.contains_key(&transfer));
-            return Archived::Conversion { conversion, has_transfer };
+            return Archived::FxTransfer { fx_transfer, has_transfer };
         }
         if let Command::Bulk(command) = command {
             let id = command.bulk().expect("only a well-formed id needs the archive");
@@ -96,8 +96,8 @@ impl Twin {
             let previous = self.archive.insert(transfer.id, transfer);
             assert_eq!(previous, None, "a transfer ends once");
         }
-        for (_, conversion) in self.live.take_finished_conversions(seq) {
-            let previous = self.archived_conversions.insert(conversion.id, *conversion);
+        for (_, fx_transfer) in self.live.take_finished_fx_transfers(seq) {
+            let previous = self.archived_fx_transfers.insert(fx_transfer.id, *fx_transfer);
             assert_eq!(previous, None, "a conversion ends once");
         }
         self.replica.drain_finished(seq).for_each(drop);
@@ -105,7 +105,7 @@ impl Twin {
             let previous = self.archived_bulks.insert(bulk.id, *bulk);
             assert_eq!(previous, None, "a bulk ends once");
         }
-        self.replica.take_finished_conversions(seq).for_each(drop);
+        self.replica.take_finished_fx_transfers(seq).for_each(drop);
         self.replica.take_finished_bulks(seq).for_each(drop);
         self.check();
     }

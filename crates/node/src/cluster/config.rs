@@ -4,10 +4,10 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
 use std::time::Duration;
 
-use upesi_cluster::{Claim, ClusterId, Incarnation, LEVEL, NodeId, Patience};
+use upesi_cluster::{Claim, ClusterId, Incarnation, LEVEL, NodeId, StandbyTimeouts};
 use upesi_kafka::{KafkaSettings, Members, Replicas, Sasl, Security as BrokerSecurity};
-use upesi_keys::Place;
-use upesi_replication::{NodeSettings, PLACE_FILE};
+use upesi_keys::PrivateKeyLocation;
+use upesi_replication::{CHECKPOINT_FILE, NodeSettings};
 use upesi_settings::{
     BrokerSasl, Choice as _, Cluster, ClusterLog, SaslMechanism, Settings, Tls, TlsMode, TopicReplicas,
 };
@@ -17,7 +17,7 @@ use super::error::ClusterError;
 
 /// Rejects the use of a node's copy as a standalone hub's journal, because it would continue without the other nodes.
 pub(crate) fn expect_alone(settings: &Settings) -> Result<(), ClusterError> {
-    let place = settings.data.dir.join(PLACE_FILE);
+    let place = settings.data.dir.join(CHECKPOINT_FILE);
     if !place.exists() {
         return Ok(());
     }
@@ -40,7 +40,7 @@ pub(crate) fn log_of(settings: &Settings) -> Result<KafkaSettings, ClusterError>
 /// The files of TLS to the brokers; `None` without TLS. The checks of the settings ensure that no file is missing.
 pub(crate) fn broker_files(settings: &Settings) -> Result<Option<ClientFiles>, ClusterError> {
     let Tls { mode, anchors_file, certificate_file, key_file, .. } = &settings.broker_tls;
-    let identity = match (mode, certificate_file, key_file.as_ref().and_then(Place::file)) {
+    let identity = match (mode, certificate_file, key_file.as_ref().and_then(PrivateKeyLocation::file)) {
         (TlsMode::Plain, ..) => return Ok(None),
         (TlsMode::Tls, ..) => None,
         (TlsMode::Mutual, Some(certificate_file), Some(key_file)) => {
@@ -108,11 +108,11 @@ pub(crate) fn node_of(settings: &Settings) -> Result<NodeSettings, ClusterError>
             level: LEVEL,
             address: cluster.address.clone(),
         },
-        patience: Patience::of_rank(cluster.rank),
+        patience: StandbyTimeouts::of_rank(cluster.rank),
         may_claim: cluster.may_lead,
         is_promoted: Arc::default(),
         is_unfit: Arc::default(),
-        tell_every: cluster.trim_interval_s.min(TELL_EVERY),
+        report_every: cluster.trim_interval_s.min(TELL_EVERY),
     })
 }
 

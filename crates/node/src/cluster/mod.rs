@@ -6,9 +6,9 @@ mod repair;
 mod status;
 pub(crate) mod topic;
 
-pub use upesi_kafka::Standing;
-pub use upesi_replication::Copied;
+pub use upesi_kafka::TopicReplicas;
+pub use upesi_replication::CopyPosition;
 
 pub use self::error::ClusterError;
-pub use self::repair::{Found, repair};
+pub use self::repair::{LogComparison, repair};
 pub use self::status::{Status, create, knows, remove, status};

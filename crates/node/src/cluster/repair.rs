@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use upesi_engine::StartError;
 use upesi_journal::DataDirectory;
 use upesi_kafka::{KafkaPartition, Members, check_topic};
-use upesi_replication::{Copied, Partition, Repair};
+use upesi_replication::{CopyPosition, Partition, Repair};
 use upesi_settings::Settings;
 use upesi_tables::store::StoreFollower;
 
@@ -15,27 +15,27 @@ use crate::options::{self, STORE};
 
 /// Comparison of the log and the copy of this node.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Found {
+pub struct LogComparison {
     /// The first compared offset, and the end of the log.
     pub compared: (u64, u64),
     /// The last records of the log, before anything was appended.
-    pub log: Copied,
+    pub log: CopyPosition,
     /// The last records of this node.
-    pub here: Copied,
+    pub here: CopyPosition,
     /// Last reports of other nodes; `None` for an older version.
-    pub others: BTreeMap<u32, Option<Copied>>,
+    pub others: BTreeMap<u32, Option<CopyPosition>>,
     /// Whether the log now has the records that it lacked.
     pub is_repaired: bool,
 }
 
-impl Found {
+impl LogComparison {
     /// Whether the log lacks records of this node.
     pub fn is_lacking(&self) -> bool {
         !self.log.has_all_of(&self.here)
     }
 
     /// The first node that reported more records than this one has.
-    pub fn longer(&self) -> Option<(u32, Copied)> {
+    pub fn longer(&self) -> Option<(u32, CopyPosition)> {
         let told = self.others.iter().filter_map(|(node, told)| Some((*node, (*told)?)));
         { told }.find(|(_, told)| !self.here.has_all_of(told))
     }
@@ -46,7 +46,7 @@ impl Found {
 ///
 /// # Errors
 /// The settings, the directory, the brokers or the log prevent it; when writing, also if another node has more records.
-pub fn repair(settings: &Settings, writes: bool) -> Result<Found, ClusterError> {
+pub fn repair(settings: &Settings, writes: bool) -> Result<LogComparison, ClusterError> {
     let kafka = log_of(settings)?;
     let node = node_of(settings)?;
     if !settings.data.dir.join("journal").exists() {
@@ -69,9 +69,9 @@ pub fn repair(settings: &Settings, writes: bool) -> Result<Found, ClusterError> 
     }
     let repair = Repair::examine(partition, copies, &node)?;
     let (compared, log, here) = (repair.compared(), repair.log(), repair.copy());
-    let mut found = Found { compared, log, here, others, is_repaired: false };
+    let mut found = LogComparison { compared, log, here, others, is_repaired: false };
     if writes {
-        if let Some((node, Copied { seq, store_seq })) = found.longer() {
+        if let Some((node, CopyPosition { seq, store_seq })) = found.longer() {
             return Err(ClusterError::LongerCopy { node, seq, store_seq });
         }
         repair.run(&node)?;

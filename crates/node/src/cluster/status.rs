@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use upesi_cluster::NodeId;
 use upesi_journal::DataDirectory;
-use upesi_kafka::{KafkaPartition, Standing, check_topic, create_topic, standing};
-use upesi_replication::{Copied, Partition, ReplicationError, survey};
+use upesi_kafka::{KafkaPartition, TopicReplicas, check_topic, create_topic, standing};
+use upesi_replication::{CopyPosition, Partition, ReplicationError, survey};
 use upesi_settings::Settings;
 
 use super::config::{id_of, log_of, members, replicas_of};
@@ -45,9 +45,9 @@ pub struct Status {
     /// Each known node, and the first entry that it needs.
     pub needs: BTreeMap<u32, u64>,
     /// Ends of the copies of these nodes in their last reports.
-    pub told: BTreeMap<u32, Copied>,
+    pub told: BTreeMap<u32, CopyPosition>,
     /// The brokers that store the topic.
-    pub brokers: Standing,
+    pub brokers: TopicReplicas,
 }
 
 /// Whether this node has reported to the topic which entries it needs.

@@ -25,14 +25,14 @@ enum Form {
 }
 
 /// Writes the text of a field to the line, up to the maximum length.
-struct Bounded<'a> {
+struct LimitedText<'a> {
     line: &'a mut dyn fmt::Write,
     form: Form,
     left: usize,
     left_out: usize,
 }
 
-impl<'a> Bounded<'a> {
+impl<'a> LimitedText<'a> {
     fn write(line: &'a mut dyn fmt::Write, form: Form, text: fmt::Arguments<'_>) -> fmt::Result {
         let mut bounded = Self { line, form, left: FIELD_BYTES_MAX, left_out: 0 };
         bounded.write_fmt(text)?;
@@ -51,7 +51,7 @@ impl<'a> Bounded<'a> {
     }
 }
 
-impl fmt::Write for Bounded<'_> {
+impl fmt::Write for LimitedText<'_> {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         for letter in text.chars() {
             match self.left.checked_sub(letter.len_utf8()) {
@@ -101,7 +101,7 @@ impl Members<'_, '_> {
     fn text(&mut self, field: &Field, text: fmt::Arguments<'_>) {
         self.outcome = self.outcome.and_then(|()| {
             write!(self.line, ",\"{}\":\"", name_of(field))?;
-            Bounded::write(self.line, Form::Json, text)?;
+            LimitedText::write(self.line, Form::Json, text)?;
             self.line.write_char('"')
         });
     }
@@ -175,7 +175,7 @@ impl Visit for Words<'_, '_> {
                     if self.line.has_ansi_escapes() { ("\u{1b}[3m", "\u{1b}[0m") } else { ("", "") };
                 write!(self.line, "{italic}{}{plain}=", name_of(field))?;
             }
-            Bounded::write(self.line, Form::Text, format_args!("{value:?}"))
+            LimitedText::write(self.line, Form::Text, format_args!("{value:?}"))
         });
     }
 }

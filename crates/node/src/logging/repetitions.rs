@@ -23,21 +23,21 @@ const UNBOUNDED: [&str; 2] = ["upesi_access", "upesi_admin"];
 
 /// Formats events with another formatter, up to the limit of each place in the code.
 #[derive(Debug)]
-pub(super) struct Bounded<F> {
+pub(super) struct RateLimitedFormat<F> {
     lines: F,
     format: LogFormat,
     /// The number of entries is limited by the number of places in the code.
-    places: Mutex<HashMap<Identifier, Place>>,
+    places: Mutex<HashMap<Identifier, CallSite>>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct CallSite {
     left: u32,
     since: Instant,
     left_out: u64,
 }
 
-impl Place {
+impl CallSite {
     const fn new(now: Instant) -> Self {
         Self { left: LINES_BURST, since: now, left_out: 0 }
     }
@@ -61,7 +61,7 @@ impl Place {
     }
 }
 
-impl<F> Bounded<F> {
+impl<F> RateLimitedFormat<F> {
     pub(super) fn new(lines: F, format: LogFormat) -> Self {
         Self { lines, format, places: Mutex::default() }
     }
@@ -73,7 +73,7 @@ impl<F> Bounded<F> {
         }
         let now = Instant::now();
         let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
-        places.entry(metadata.callsite()).or_insert_with(|| Place::new(now)).note(now)
+        places.entry(metadata.callsite()).or_insert_with(|| CallSite::new(now)).note(now)
     }
 
     fn write_left_out(&self, writer: &mut Writer<'_>, count: u64) -> fmt::Result {
@@ -93,7 +93,7 @@ impl<F> Bounded<F> {
     }
 }
 
-impl<S, N, F> FormatEvent<S, N> for Bounded<F>
+impl<S, N, F> FormatEvent<S, N> for RateLimitedFormat<F>
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
     N: for<'a> FormatFields<'a> + 'static,
@@ -122,7 +122,7 @@ mod tests {
     #[test]
     fn a_burst_is_written_then_one_line_per_interval() {
         let start = Instant::now();
-        let mut place = Place::new(start);
+        let mut place = CallSite::new(start);
         assert_eq!((0..1_000).filter(|_| place.note(start).is_some()).count(), LINES_BURST as usize);
         assert_eq!(place.note(start + LINES_INTERVAL / 2), None);
         assert_eq!(place.note(start + LINES_INTERVAL), Some(901));

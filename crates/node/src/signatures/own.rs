@@ -8,7 +8,7 @@ use upesi_delivery::Signer;
 use upesi_engine::Clock;
 use upesi_http::Workers;
 use upesi_jws::{KeyFileError, PrivateKey, SubmittedKey};
-use upesi_keys::{KeyError, Keys, Place};
+use upesi_keys::{KeyError, Keys, PrivateKeyLocation};
 use upesi_settings::Settings;
 use upesi_types::Timestamp;
 
@@ -21,19 +21,19 @@ const PREVIOUS_MAX: usize = 3;
 
 /// Signs messages that the hub creates.
 pub(crate) struct Signing {
-    place: Place,
-    next_place: Option<Place>,
+    place: PrivateKeyLocation,
+    next_place: Option<PrivateKeyLocation>,
     /// The certificate file of the signing key.
     certificate: Option<PathBuf>,
     keys: Keys,
     signer: Signer,
     threads: Workers,
     clock: Arc<dyn Clock>,
-    known: Mutex<Known>,
+    known: Mutex<HubKeys>,
 }
 
 /// The keys that receivers may use.
-struct Known {
+struct HubKeys {
     current: PrivateKey,
     /// The end of its certificate's validity.
     ends_at: Option<Timestamp>,
@@ -66,7 +66,7 @@ impl Signing {
             keys: keys.clone(),
             threads,
             clock: Arc::clone(clock),
-            known: Mutex::new(Known { current, ends_at, next, previous: Vec::new() }),
+            known: Mutex::new(HubKeys { current, ends_at, next, previous: Vec::new() }),
         }))
     }
 
@@ -123,7 +123,7 @@ impl Signing {
         self.threads.shutdown();
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
+    fn known(&self) -> MutexGuard<'_, HubKeys> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -150,7 +150,7 @@ fn end_of(certificate: Option<&Path>, key: &PrivateKey) -> Result<Option<Timesta
 }
 
 /// The next key; `None` if its file does not exist yet.
-fn open_next(keys: &Keys, place: Option<&Place>) -> Result<Option<PrivateKey>, KeyError> {
+fn open_next(keys: &Keys, place: Option<&PrivateKeyLocation>) -> Result<Option<PrivateKey>, KeyError> {
     match place {
         Some(place) if place.file().is_none_or(Path::exists) => Ok(Some(PrivateKey::new(keys.open(place)?))),
         _ => Ok(None),

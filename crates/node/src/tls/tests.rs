@@ -2,7 +2,7 @@ use std::fs;
 
 use rcgen::{CertificateParams, DnType, IsCa, KeyPair};
 use tempfile::TempDir;
-use upesi_keys::Place as Key;
+use upesi_keys::PrivateKeyLocation as Key;
 use upesi_pki::{Authority, KeyKind, Order, Usage};
 use upesi_settings::{Sources, load};
 

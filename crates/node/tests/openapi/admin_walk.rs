@@ -6,10 +6,10 @@ use std::collections::BTreeSet;
 use aws_lc_rs::hmac;
 use serde_json::{Value, json};
 use upesi_admin::{Access, AccessOptions};
-use upesi_apidocs::Surface;
+use upesi_apidocs::ApiPort;
 use upesi_engine::Payload;
-use upesi_ledger::command::{Act, Authority, Deed};
-use upesi_ledger::{AdminCommand, Attribution, CallbackKey, Command, ParticipantId};
+use upesi_ledger::command::{AuditedCommand, Authority, OperatorAction};
+use upesi_ledger::{AdminCommand, AuditActor, CallbackKey, Command, ParticipantId};
 use upesi_types::{Amount, Currency, FspId};
 
 use super::common::hub::{Answer, Client};
@@ -56,7 +56,7 @@ impl Walk {
     fn begin() -> Self {
         let hub = Hub::start();
         let client = hub.connect_to_admin();
-        Self { hub, document: Document::of(Surface::Admin), client, called: BTreeSet::new() }
+        Self { hub, document: Document::of(ApiPort::Admin), client, called: BTreeSet::new() }
     }
 
     /// Calls an operation with its only example.
@@ -262,7 +262,7 @@ impl Walk {
 
     /// An operator proposes a higher net debit cap of bluewallet.
     fn propose(&self, maker: &str, cap: &str) {
-        let by = Attribution {
+        let by = AuditActor {
             operator: maker.into(),
             known_by: "token 1".into(),
             address: None,
@@ -272,9 +272,13 @@ impl Walk {
         };
         let (name, currency) = (FspId::parse("bluewallet").unwrap(), Currency::parse("KES").unwrap());
         let net_debit_cap = Amount::parse_decimal(cap).unwrap();
-        let deed =
-            Deed::Change(AdminCommand::SetLimit { name, currency, net_debit_cap, alarm_basis_points: 1_000 });
-        let command = Command::Act(Box::new(Act { by, deed, authority: Authority::ALL }));
+        let action = OperatorAction::Change(AdminCommand::SetLimit {
+            name,
+            currency,
+            net_debit_cap,
+            alarm_basis_points: 1_000,
+        });
+        let command = Command::Audited(Box::new(AuditedCommand { by, action, authority: Authority::ALL }));
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(self.hub.engine_handle.submit(command, Payload::default())).unwrap();
     }
@@ -407,7 +411,7 @@ fn enrolment_and_login_work_as_documented() {
         })
     });
     let client = hub.connect_to_admin();
-    let document = Document::of(Surface::Admin);
+    let document = Document::of(ApiPort::Admin);
     let mut walk = Walk { hub, document, client, called: BTreeSet::new() };
     let mut by = Some(bootstrap);
     // Each shows three codes: for the intervals before, at and after the fixed time.

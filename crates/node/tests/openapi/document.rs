@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use crate::common::Document;
 use serde_json::Value;
 use upesi_admin::ErrorName;
-use upesi_apidocs::Surface;
+use upesi_apidocs::ApiPort;
 use upesi_types::ErrorCode;
 
 /// Calls a function with every value and its pointer.
@@ -137,7 +137,7 @@ fn document_has_only_supported_schema_features() {
 /// hubs send, they have the tag `callbacks`.
 #[test]
 fn callbacks_are_separate_from_the_hubs_paths() {
-    let document = Document::of(Surface::Fspiop);
+    let document = Document::of(ApiPort::Fspiop);
     let callbacks = document.0["components"]["pathItems"].as_object().unwrap();
     let webhooks = document.0["webhooks"].as_object().unwrap();
     assert_eq!(callbacks.keys().collect::<Vec<_>>(), webhooks.keys().collect::<Vec<_>>());
@@ -154,7 +154,7 @@ fn callbacks_are_separate_from_the_hubs_paths() {
 /// The document and the page of error codes list every name of an error of the admin API, with its code and meaning.
 #[test]
 fn every_error_name_is_documented() {
-    let document = Document::of(Surface::Admin);
+    let document = Document::of(ApiPort::Admin);
     let listed: Vec<_> = document.0["components"]["schemas"]["ErrorName"]["enum"]
         .as_array()
         .unwrap()

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
-use upesi_apidocs::Surface;
+use upesi_apidocs::ApiPort;
 use upesi_fspiop::{Operation, Resource, Versions};
 
 use super::common::hub::Client;
@@ -411,7 +411,7 @@ fn served_operations_are_documented() {
 /// The gateway's routing table has the document's paths, methods, statuses and media types.
 #[test]
 fn table_of_resources_matches_the_document() {
-    let document = Document::of(Surface::Fspiop);
+    let document = Document::of(ApiPort::Fspiop);
     let operations = document.operations();
     let mut documented = BTreeSet::new();
     for operation in &operations {

@@ -5,9 +5,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use upesi_ledger::codec::{DecodeError, Decoder, Encoder};
-use upesi_ledger::{Bulk, Committed, Conversion, ConversionState, Stored, Transfer, TransferState};
+use upesi_ledger::{Bulk, Committed, FxTransfer, FxTransferState, Stored, Transfer, TransferState};
 use upesi_tables::archive::{Archive, ArchiveOptions, FjallArchive, first_seq_of};
-use upesi_types::{BulkId, ConversionId, TransferId};
+use upesi_types::{BulkId, FxTransferId, TransferId};
 
 use super::findings::Findings;
 
@@ -91,10 +91,15 @@ impl ArchiveComparison {
     }
 
     /// Compares an FX transfer that a record ended.
-    pub fn compare_conversion(&mut self, finished_at: u64, conversion: &Conversion, findings: &mut Findings) {
-        let name = format_args!("FX transfer {}", conversion.id);
-        let before = conversion_as_of_before(conversion);
-        self.compare_entry(finished_at, conversion.id.archive_key(), conversion, before, name, findings);
+    pub fn compare_fx_transfer(
+        &mut self,
+        finished_at: u64,
+        fx_transfer: &FxTransfer,
+        findings: &mut Findings,
+    ) {
+        let name = format_args!("FX transfer {}", fx_transfer.id);
+        let before = fx_transfer_as_of_before(fx_transfer);
+        self.compare_entry(finished_at, fx_transfer.id.archive_key(), fx_transfer, before, name, findings);
     }
 
     /// Compares a bulk transfer that a record ended.
@@ -158,8 +163,8 @@ impl ArchiveComparison {
         let visited = archive.for_each(&mut |id, bytes| {
             stored += 1;
             let mut decoder = Decoder(bytes);
-            if let Some(conversion) = id.as_conversion() {
-                check_conversion(conversion, Conversion::decode(&mut decoder), findings);
+            if let Some(fx_transfer) = id.as_fx_transfer() {
+                check_fx_transfer(fx_transfer, FxTransfer::decode(&mut decoder), findings);
                 return ControlFlow::Continue(());
             }
             if let Some(bulk) = id.as_bulk() {
@@ -203,15 +208,15 @@ fn as_of_before(transfer: &Transfer) -> Option<Transfer> {
 }
 
 /// An FX transfer as stored by versions that did not record its windows; `None` if it was not committed.
-fn conversion_as_of_before(conversion: &Conversion) -> Option<Conversion> {
-    let ConversionState::Committed { at, windows: Some(_) } = conversion.state else { return None };
-    Some(Conversion { state: ConversionState::Committed { at, windows: None }, ..conversion.clone() })
+fn fx_transfer_as_of_before(fx_transfer: &FxTransfer) -> Option<FxTransfer> {
+    let FxTransferState::Committed { at, windows: Some(_) } = fx_transfer.state else { return None };
+    Some(FxTransfer { state: FxTransferState::Committed { at, windows: None }, ..fx_transfer.clone() })
 }
 
-fn check_conversion(id: ConversionId, found: Result<Conversion, DecodeError>, findings: &mut Findings) {
+fn check_fx_transfer(id: FxTransferId, found: Result<FxTransfer, DecodeError>, findings: &mut Findings) {
     match found {
         Err(error) => findings.add(format!("FX transfer {id} in the archive: {error}")),
-        Ok(conversion) if conversion.id != id || conversion.is_live() => {
+        Ok(fx_transfer) if fx_transfer.id != id || fx_transfer.is_live() => {
             findings.add(format!("FX transfer {id} in the archive is not an ended FX transfer of that id"));
         }
         Ok(_) => {}

@@ -4,25 +4,25 @@
 //! so that an inconsistent journal causes a finding and not a crash.
 
 mod actors;
-mod conversions;
 mod fees;
+mod fx_transfers;
 mod prepares;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use upesi_ledger::{
     AbortKind, AccountId, CallbackContent, CallbackKey, Event, FundsDirection, FundsState, FundsTransfer,
-    Granularity, Ledger, LedgerAccountTypeId, ParticipantId, Payload, Record, Settled, SettlementId,
+    Granularity, Ledger, LedgerAccountTypeId, ParticipantId, Payload, Record, SettlementId, SettlementMode,
     Transfer, TransferState,
 };
 use upesi_types::{Amount, Timestamp, TransferId};
 
 use super::bodies::{Compared, compare_error, compare_fulfilment};
 use super::bulks::BulkBooks;
-use super::conversions::ConversionBooks;
-use super::entry::{Finding, Movement, decimal};
+use super::entry::{CheckResult, Movement, decimal};
 use super::fees::FeeDue;
-use super::judge::{InFlight, Place, judge_abort, judge_commit, not_due};
+use super::fx_transfers::FxTransferBooks;
+use super::judge::{InFlight, RecordContext, judge_abort, judge_commit, not_due};
 use super::operators::OperatorBooks;
 use super::request::Request;
 use super::scheme::SchemeBooks;
@@ -62,7 +62,7 @@ pub struct Counts {
 
 /// Faults of a record, in sentences.
 #[derive(Debug, Default)]
-pub struct Noticed {
+pub struct RecordFaults {
     /// Decisions against the auditor's rules; data and sums are right.
     pub rules: Vec<String>,
     /// Damage and wrong sums.
@@ -74,7 +74,7 @@ pub struct Noticed {
 pub struct Books {
     scheme: SchemeBooks,
     in_flight: HashMap<TransferId, InFlight>,
-    conversions: ConversionBooks,
+    fx_transfers: FxTransferBooks,
     bulks: BulkBooks,
     withdrawals: BTreeMap<TransferId, Withdrawal>,
     /// Recorded movements of funds: the cover account, and its decrease, negative for a deposit. Zero for withdrawals
@@ -98,7 +98,7 @@ impl Books {
         let mut books = Self {
             scheme: SchemeBooks::of(ledger),
             in_flight: HashMap::new(),
-            conversions: ConversionBooks::of(ledger),
+            fx_transfers: FxTransferBooks::of(ledger),
             bulks: BulkBooks::of(ledger),
             withdrawals: BTreeMap::new(),
             funds: ledger.all_funds().map(|funds| (funds.id, moved_by(funds))).collect(),
@@ -132,15 +132,15 @@ impl Books {
         seq: u64,
         time: Timestamp,
         record: &Record<'_>,
-        noticed: &mut Noticed,
-    ) -> Finding {
+        noticed: &mut RecordFaults,
+    ) -> CheckResult {
         self.counts.records += 1;
         if record.decided_at(time) > time {
             return Err(format!("it was decided at {}, later than its own instant", record.decided_at(time)));
         }
         let (callbacks, events) = (&*record.callbacks, &*record.events);
-        let place = Place { seq, time: record.decided_at(time), callbacks, events };
-        let Noticed { rules: findings, faults } = noticed;
+        let place = RecordContext { seq, time: record.decided_at(time), callbacks, events };
+        let RecordFaults { rules: findings, faults } = noticed;
         findings.extend(self.judge_actor(place.seq, record));
         self.settlements.enter(seq, record, &self.scheme, faults)?;
         self.operators.enter(seq, record, &self.scheme, faults)?;
@@ -170,20 +170,20 @@ impl Books {
 
     fn enter_event(
         &mut self,
-        place: Place<'_>,
+        place: RecordContext<'_>,
         event: &Event,
         payload: Payload<'_>,
         findings: &mut Vec<String>,
-    ) -> Finding {
+    ) -> CheckResult {
         match event {
             Event::TransferPrepared(transfer) => self.prepared(place, transfer, payload, findings),
             Event::TransferCommitted { .. } | Event::TransferAborted { .. } => {
                 self.transfer_ended(place, event, payload, findings)
             }
-            Event::ConversionPrepared(_)
-            | Event::ConversionFulfilled { .. }
-            | Event::ConversionCommitted { .. }
-            | Event::ConversionAborted { .. } => self.enter_conversion(place, event, findings),
+            Event::FxTransferPrepared(_)
+            | Event::FxTransferFulfilled { .. }
+            | Event::FxTransferCommitted { .. }
+            | Event::FxTransferAborted { .. } => self.enter_fx_transfer(place, event, findings),
             Event::BulkReceived(_)
             | Event::BulkItemDecided { .. }
             | Event::BulkAccepted { .. }
@@ -219,11 +219,11 @@ impl Books {
 
     fn transfer_ended(
         &mut self,
-        place: Place<'_>,
+        place: RecordContext<'_>,
         event: &Event,
         payload: Payload<'_>,
         findings: &mut Vec<String>,
-    ) -> Finding {
+    ) -> CheckResult {
         match event {
             Event::TransferCommitted { id, fulfilment, settled, .. } => {
                 self.counts.committed += 1;
@@ -268,7 +268,7 @@ impl Books {
 
     /// Whether a commit is settled as the model that governs its currency requires; returns the fault. Without cover
     /// accounts, or without capacity on them, it is left to the open window.
-    fn judge_settled(&self, movement: Movement, settled: Settled) -> Option<String> {
+    fn judge_settled(&self, movement: Movement, settled: SettlementMode) -> Option<String> {
         let Movement { debtor, creditor, units } = movement;
         let (currency, _) = self.scheme.kind(debtor)?;
         let model =
@@ -282,20 +282,21 @@ impl Books {
             (lowest.abs() <= i128::from(Amount::MAX.units())).then_some(id)
         };
         let accounts = cover(debtor, units).zip(cover(creditor, -units));
-        let expected = accounts.map_or(Settled::InWindow, |(payer, payee)| Settled::AtOnce { payer, payee });
+        let expected = accounts
+            .map_or(SettlementMode::InWindow, |(payer, payee)| SettlementMode::AtOnce { payer, payee });
         (settled != expected).then(|| format!("is settled {settled:?}, but its model requires {expected:?}"))
     }
 
     /// Moves the money of a commit: from position to position, with the open window, or from cover to cover.
-    fn settle_commit(&mut self, movement: Movement, settled: Settled) -> Finding {
+    fn settle_commit(&mut self, movement: Movement, settled: SettlementMode) -> CheckResult {
         let Movement { debtor, creditor, units } = movement;
         match settled {
-            Settled::InWindow => {
+            SettlementMode::InWindow => {
                 self.scheme.post(creditor, -units)?;
                 self.settlements.committed(debtor, creditor, units);
                 Ok(())
             }
-            Settled::AtOnce { payer, payee } => {
+            SettlementMode::AtOnce { payer, payee } => {
                 self.scheme.post(debtor, -units)?;
                 self.scheme.post(payer, units)?;
                 self.scheme.post(payee, -units)
@@ -303,7 +304,7 @@ impl Books {
         }
     }
 
-    fn removed(&mut self, seq: u64, to_seq: u64) -> Finding {
+    fn removed(&mut self, seq: u64, to_seq: u64) -> CheckResult {
         let before = self.removed_to;
         if to_seq <= before || to_seq >= seq {
             return Err(format!(
@@ -311,17 +312,17 @@ impl Books {
             ));
         }
         self.removed_to = to_seq;
-        self.conversions.removed(to_seq);
+        self.fx_transfers.removed(to_seq);
         Ok(())
     }
 
     fn prepared(
         &mut self,
-        place: Place<'_>,
+        place: RecordContext<'_>,
         transfer: &Transfer,
         payload: Payload<'_>,
         findings: &mut Vec<String>,
-    ) -> Finding {
+    ) -> CheckResult {
         let id = transfer.id;
         if self.in_flight.contains_key(&id) {
             return Err(format!("transfer {id} is prepared again while it is in flight"));
@@ -337,7 +338,7 @@ impl Books {
             self.counts.refused += 1;
             findings.extend(self.judge_refusal(place, &request));
             self.note_differences(place, &request, payload);
-            self.conversions.transfer_used(id);
+            self.fx_transfers.transfer_used(id);
             return Ok(());
         }
         self.counts.reserved += 1;
@@ -350,7 +351,7 @@ impl Books {
         self.note_pending(&entry, entry.units)?;
         findings.extend(self.judge_reservation(place, &request));
         self.note_differences(place, &request, payload);
-        self.conversions.transfer_used(id);
+        self.fx_transfers.transfer_used(id);
         let forwards = place.about(id, entry.payee, |content| *content == CallbackContent::ForwardPrepare);
         let due = usize::from(!place.decides_item());
         if forwards != due {
@@ -364,7 +365,7 @@ impl Books {
     /// Whether a transfer that ends is an item of a bulk transfer, which records it.
     fn note_end_of_item(
         &mut self,
-        place: Place<'_>,
+        place: RecordContext<'_>,
         id: TransferId,
         fulfilment: Option<&[u8; 32]>,
         is_expiry: bool,
@@ -378,7 +379,7 @@ impl Books {
     }
 
     /// Records the differences between a prepare's request and its record.
-    fn note_differences(&mut self, place: Place<'_>, request: &Request<'_>, payload: Payload<'_>) {
+    fn note_differences(&mut self, place: RecordContext<'_>, request: &Request<'_>, payload: Payload<'_>) {
         let transfer = request.transfer;
         let compared =
             request.body.as_ref().map(|body| body.differences(transfer, |id| self.scheme.name_of(id)));
@@ -404,10 +405,10 @@ impl Books {
     }
 
     fn units_in_flight(&self) -> i128 {
-        self.in_flight.values().map(|transfer| transfer.units).sum::<i128>() + self.conversions.units()
+        self.in_flight.values().map(|transfer| transfer.units).sum::<i128>() + self.fx_transfers.units()
     }
 
-    fn funds_prepared(&mut self, funds: &FundsTransfer) -> Finding {
+    fn funds_prepared(&mut self, funds: &FundsTransfer) -> CheckResult {
         if self.funds.insert(funds.id, moved_by(funds)).is_some() {
             return Err(format!("funds {} are recorded twice", funds.id));
         }
@@ -438,7 +439,7 @@ impl Books {
         own.map(|withdrawal| withdrawal.units).sum()
     }
 
-    fn funds_ended(&mut self, id: TransferId, state: FundsState) -> Finding {
+    fn funds_ended(&mut self, id: TransferId, state: FundsState) -> CheckResult {
         let entry =
             self.withdrawals.remove(&id).ok_or_else(|| format!("funds {id} end, but are not in flight"))?;
         self.funds.insert(id, (entry.account, if state == FundsState::Committed { entry.units } else { 0 }));
@@ -450,7 +451,7 @@ impl Books {
     }
 
     /// Links a movement of funds to a settled account: same owner, same currency, same amount.
-    fn cover_moved(&mut self, id: SettlementId, account: AccountId, funds: TransferId) -> Finding {
+    fn cover_moved(&mut self, id: SettlementId, account: AccountId, funds: TransferId) -> CheckResult {
         let moved = self.funds.get(&funds).copied();
         let (cover, units) =
             moved.ok_or_else(|| format!("funds {funds} move cover, but are not recorded"))?;
@@ -466,13 +467,13 @@ impl Books {
     fn take_in_flight(&mut self, id: TransferId) -> Result<InFlight, String> {
         let transfer = self.in_flight.remove(&id);
         let mut transfer = transfer.ok_or_else(|| format!("transfer {id} ends, but is not in flight"))?;
-        if let Some(deadline) = self.conversions.deadline(id, transfer.payer) {
+        if let Some(deadline) = self.fx_transfers.deadline(id, transfer.payer) {
             transfer.expires_at = transfer.expires_at.min(deadline);
         }
         Ok(transfer)
     }
 
-    fn note_pending(&mut self, transfer: &InFlight, units: i128) -> Finding {
+    fn note_pending(&mut self, transfer: &InFlight, units: i128) -> CheckResult {
         self.scheme.note_pending(transfer.payer_account, units)?;
         self.scheme.note_pending(transfer.payee_account, units)
     }
@@ -483,7 +484,7 @@ impl Books {
 
     /// The transfers in flight that these events end, with their payers and payees.
     fn ended_in_flight(&self, events: &[Event]) -> Vec<(TransferId, ParticipantId, ParticipantId)> {
-        if self.conversions.len() == 0 {
+        if self.fx_transfers.len() == 0 {
             return Vec::new();
         }
         let ended = events.iter().filter_map(|event| match event {
@@ -495,7 +496,7 @@ impl Books {
         parties.collect()
     }
 
-    fn check_owed(&self, key: CallbackKey) -> Finding {
+    fn check_owed(&self, key: CallbackKey) -> CheckResult {
         if self.outbox.contains(&key) {
             Ok(())
         } else {
@@ -538,8 +539,8 @@ impl Books {
             let (booked, found) = (self.in_flight.len(), ledger.reserved_len());
             findings.push(format!("{booked} transfers are in flight, the ledger has {found}"));
         }
-        if ledger.live_conversions_len() != self.conversions.len() {
-            let (booked, found) = (self.conversions.len(), ledger.live_conversions_len());
+        if ledger.live_fx_transfers_len() != self.fx_transfers.len() {
+            let (booked, found) = (self.fx_transfers.len(), ledger.live_fx_transfers_len());
             findings.push(format!("{booked} FX transfers are in flight, the ledger has {found}"));
         }
         if ledger.live_bulks_len() != self.bulks.len() {

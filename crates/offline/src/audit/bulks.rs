@@ -9,20 +9,20 @@ use upesi_ledger::{
 };
 use upesi_types::{BulkId, Timestamp, TransferId};
 
-use super::entry::Finding;
-use super::judge::Place;
+use super::entry::CheckResult;
+use super::judge::RecordContext;
 use super::scheme::SchemeBooks;
 
 /// The bulk transfers that are not final.
 #[derive(Debug, Default)]
 pub(super) struct BulkBooks {
-    live: HashMap<BulkId, Live>,
+    live: HashMap<BulkId, LiveBulk>,
     /// The items whose transfers are in flight.
     items: HashMap<TransferId, (BulkId, usize)>,
 }
 
 #[derive(Debug)]
-struct Live {
+struct LiveBulk {
     payer: ParticipantId,
     payee: ParticipantId,
     expires_at: Timestamp,
@@ -50,7 +50,7 @@ enum State {
     Aborted,
 }
 
-impl Live {
+impl LiveBulk {
     fn of(bulk: &Bulk) -> Option<Self> {
         let item = |item: &upesi_ledger::BulkItem| {
             let amount = item.asked.as_ref().and_then(|asked| asked.amount.as_ref().ok());
@@ -102,14 +102,14 @@ impl BulkBooks {
     pub(super) fn of(ledger: &Ledger) -> Self {
         let mut books = Self::default();
         for bulk in ledger.live_bulks() {
-            if let Some(live) = Live::of(bulk) {
+            if let Some(live) = LiveBulk::of(bulk) {
                 books.insert(bulk.id, live);
             }
         }
         books
     }
 
-    fn insert(&mut self, id: BulkId, live: Live) {
+    fn insert(&mut self, id: BulkId, live: LiveBulk) {
         for (index, item) in live.items.iter().enumerate() {
             if item.state == State::Accepted {
                 self.items.insert(item.transfer, (id, index));
@@ -132,7 +132,7 @@ impl BulkBooks {
         self.live.get(&id).map(|live| live.payee)
     }
 
-    fn get_mut(&mut self, id: BulkId) -> Result<&mut Live, String> {
+    fn get_mut(&mut self, id: BulkId) -> Result<&mut LiveBulk, String> {
         self.live.get_mut(&id).ok_or_else(|| format!("bulk transfer {id} changes, but is not in flight"))
     }
 
@@ -164,11 +164,11 @@ impl BulkBooks {
     /// Enters an event about a bulk transfer; ignores others.
     pub(super) fn enter(
         &mut self,
-        place: Place<'_>,
+        place: RecordContext<'_>,
         event: &Event,
         scheme: &SchemeBooks,
         findings: &mut Vec<String>,
-    ) -> Finding {
+    ) -> CheckResult {
         let mut faults = Vec::new();
         let id = match event {
             Event::BulkReceived(bulk) => {
@@ -203,11 +203,11 @@ impl BulkBooks {
 
     fn received(
         &mut self,
-        place: Place<'_>,
+        place: RecordContext<'_>,
         bulk: &Bulk,
         scheme: &SchemeBooks,
         faults: &mut Vec<&'static str>,
-    ) -> Finding {
+    ) -> CheckResult {
         if self.live.contains_key(&bulk.id) {
             return Err(format!("bulk transfer {} is received again while it is in flight", bulk.id));
         }
@@ -220,8 +220,8 @@ impl BulkBooks {
             }
             return Ok(());
         }
-        let live =
-            Live::of(bulk).ok_or_else(|| format!("bulk transfer {} is received without parties", bulk.id))?;
+        let live = LiveBulk::of(bulk)
+            .ok_or_else(|| format!("bulk transfer {} is received without parties", bulk.id))?;
         if live.payer == live.payee {
             faults.push("is from a DFSP to itself");
         }
@@ -239,12 +239,12 @@ impl BulkBooks {
     /// Checks that the reserved items match the request, in its order.
     fn item_decided(
         &mut self,
-        place: Place<'_>,
+        place: RecordContext<'_>,
         id: BulkId,
         item: u32,
         is_refused: bool,
         faults: &mut Vec<&'static str>,
-    ) -> Finding {
+    ) -> CheckResult {
         let live = self.get_mut(id)?;
         let next = live.items.iter().position(|item| item.state == State::Waiting);
         let (Some(next), true) = (next, next == Some(item as usize)) else {
@@ -277,7 +277,12 @@ impl BulkBooks {
 }
 
 /// Checks that the payee receives one request, with exactly the reserved items.
-fn bulk_accepted(place: Place<'_>, id: BulkId, live: &mut Live, faults: &mut Vec<&'static str>) -> Finding {
+fn bulk_accepted(
+    place: RecordContext<'_>,
+    id: BulkId,
+    live: &mut LiveBulk,
+    faults: &mut Vec<&'static str>,
+) -> CheckResult {
     if std::mem::replace(&mut live.was_asked, true) {
         return Err(format!("bulk transfer {id} is accepted twice"));
     }
@@ -303,12 +308,12 @@ fn bulk_accepted(place: Place<'_>, id: BulkId, live: &mut Live, faults: &mut Vec
 }
 
 fn bulk_answered(
-    place: Place<'_>,
+    place: RecordContext<'_>,
     id: BulkId,
-    live: &mut Live,
+    live: &mut LiveBulk,
     results: &BTreeMap<u32, ItemResult>,
     faults: &mut Vec<&'static str>,
-) -> Finding {
+) -> CheckResult {
     if !live.was_asked || live.results.is_some() {
         return Err(format!("bulk transfer {id} is answered, but does not wait for an answer"));
     }
@@ -333,7 +338,12 @@ fn bulk_answered(
 
 /// Checks that no item is open, and that the parties receive the outcomes: the payer of all items, the payee of the
 /// items that it was sent.
-fn bulk_ended(place: Place<'_>, id: BulkId, live: &Live, faults: &mut Vec<&'static str>) -> Finding {
+fn bulk_ended(
+    place: RecordContext<'_>,
+    id: BulkId,
+    live: &LiveBulk,
+    faults: &mut Vec<&'static str>,
+) -> CheckResult {
     if live.has(|state| matches!(state, State::Waiting | State::Accepted)) {
         return Err(format!("bulk transfer {id} ends with items that are open"));
     }
@@ -359,7 +369,7 @@ fn bulk_ended(place: Place<'_>, id: BulkId, live: &Live, faults: &mut Vec<&'stat
 
 /// The callbacks about a bulk transfer, with their targets.
 fn about<'a>(
-    place: Place<'a>,
+    place: RecordContext<'a>,
     id: BulkId,
     is_sought: impl Fn(&CallbackContent) -> bool + 'a,
 ) -> impl Iterator<Item = (ParticipantId, &'a CallbackContent)> + 'a {

@@ -13,7 +13,7 @@ pub(super) struct Movement {
 }
 
 /// An error describes a contradiction to the books.
-pub(super) type Finding = Result<(), String>;
+pub(super) type CheckResult = Result<(), String>;
 
 /// Ten-thousandths as an amount.
 pub(super) fn decimal(units: i128) -> String {

@@ -40,14 +40,14 @@ impl InFlight {
 
 /// Data about a record in addition to its content.
 #[derive(Clone, Copy)]
-pub(super) struct Place<'a> {
+pub(super) struct RecordContext<'a> {
     pub seq: u64,
     pub time: Timestamp,
     pub callbacks: &'a [Callback],
     pub events: &'a [Event],
 }
 
-impl Place<'_> {
+impl RecordContext<'_> {
     /// Whether the record decides an item of a bulk transfer.
     pub fn decides_item(&self) -> bool {
         self.events.iter().any(|event| matches!(event, Event::BulkItemDecided { .. }))
@@ -70,7 +70,7 @@ impl Place<'_> {
 }
 
 pub(super) fn judge_commit(
-    place: Place<'_>,
+    place: RecordContext<'_>,
     id: TransferId,
     transfer: &InFlight,
     fulfilment: &[u8; 32],
@@ -98,7 +98,7 @@ pub(super) fn judge_commit(
 }
 
 pub(super) fn judge_abort(
-    place: Place<'_>,
+    place: RecordContext<'_>,
     id: TransferId,
     transfer: &InFlight,
     kind: AbortKind,

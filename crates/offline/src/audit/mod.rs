@@ -4,10 +4,10 @@ mod archive;
 mod bodies;
 mod books;
 mod bulks;
-mod conversions;
 mod entry;
 mod fees;
 mod findings;
+mod fx_transfers;
 mod judge;
 mod operators;
 mod rehearsal;
@@ -23,9 +23,9 @@ mod store;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use books::{Books, Noticed};
+use books::{Books, RecordFaults};
 use replay::Replay;
-use upesi_engine::{Follow, FollowError, Followed, follow, follow_once};
+use upesi_engine::{DecodedRecord, Follow, FollowError, follow, follow_once};
 use upesi_journal::{Disk, EmbeddedLog, JournalError, Log, SegmentInfo};
 use upesi_ledger::{Ledger, LedgerConfig, Record};
 use upesi_process::exit::{Exit, Failure};
@@ -80,9 +80,9 @@ impl LiveAudit {
 
     /// Enters the next record. Returns findings as sentences. After a contradiction the audit cannot continue.
     pub fn enter(&mut self, seq: u64, time: Timestamp, record: Record<'_>) -> Vec<String> {
-        let mut noticed = Noticed::default();
+        let mut noticed = RecordFaults::default();
         let entered = self.books.enter(seq, time, &record, &mut noticed);
-        let Noticed { rules: mut findings, faults } = noticed;
+        let RecordFaults { rules: mut findings, faults } = noticed;
         findings.extend(faults);
         if let Err(contradiction) = entered {
             findings.push(contradiction);
@@ -247,7 +247,7 @@ fn starting_state(first_seq: u64, snapshots: &mut Snapshots) -> Option<(Ledger, 
     let mut start = snapshots.take_first_from(first_seq - 1)?;
     // The finished transfers in the snapshot's memory precede the journal.
     let _ = start.drain_finished(u64::MAX).count();
-    let _ = start.take_finished_conversions(u64::MAX).count();
+    let _ = start.take_finished_fx_transfers(u64::MAX).count();
     let _ = start.take_finished_bulks(u64::MAX).count();
     let seq = start.last_seq();
     Some((start, Some(seq)))
@@ -265,7 +265,7 @@ fn run(
         if replay.ledger.last_seq().is_multiple_of(PROGRESS_EVERY_RECORDS) {
             progress.at(replay.ledger.last_seq());
         }
-        let Followed { seq, time, record, .. } = match records.next() {
+        let DecodedRecord { seq, time, record, .. } = match records.next() {
             Ok(Some(found)) => found,
             Ok(None) => return Ok(()),
             Err(error) if replay.ledger.last_seq() == 0 && is_absent(&error) => return Ok(()),

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use upesi_ledger::{Event, Ledger, ProposalState, Record, Trail};
 
-use super::entry::Finding;
+use super::entry::CheckResult;
 use super::scheme::SchemeBooks;
 
 /// The auditor's data about operators.
@@ -54,7 +54,7 @@ impl OperatorBooks {
         record: &Record<'_>,
         scheme: &SchemeBooks,
         findings: &mut Vec<String>,
-    ) -> Finding {
+    ) -> CheckResult {
         let unknown = |name: &str| format!("operator {name} does not exist");
         for (index, event) in record.events.iter().enumerate() {
             match event {
@@ -168,7 +168,7 @@ impl OperatorBooks {
     }
 
     /// Enters a user's password, or the use of a code. Each must have a later number than the previous one.
-    fn enter_code(&mut self, event: &Event) -> Finding {
+    fn enter_code(&mut self, event: &Event) -> CheckResult {
         match event {
             Event::PersonSet { name, person } => {
                 let next = self.operators.get_mut(name);

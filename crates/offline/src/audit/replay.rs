@@ -9,7 +9,7 @@ use upesi_tables::archive::FjallArchive;
 use upesi_types::{Timestamp, TransferId};
 
 use super::archive::{ArchiveComparison, ArchiveResult};
-use super::books::{Books, Noticed};
+use super::books::{Books, RecordFaults};
 use super::findings::Findings;
 use super::snapshots::{self, Snapshots};
 
@@ -56,7 +56,7 @@ impl Replay {
         findings: &mut Findings,
     ) -> Result<(), String> {
         self.is_broken = true;
-        let mut noticed = Noticed::default();
+        let mut noticed = RecordFaults::default();
         let entered = self.books.enter(seq, time, &record, &mut noticed);
         findings.extend(noticed.faults);
         findings.extend_rules(noticed.rules);
@@ -69,10 +69,10 @@ impl Replay {
             if let Some(id) = prepared_twice(&self.ledger, event) {
                 return Err(format!("transfer {id} is prepared again"));
             }
-            if let Event::ConversionPrepared(conversion) = event
-                && self.ledger.conversion(conversion.id).is_some()
+            if let Event::FxTransferPrepared(fx_transfer) = event
+                && self.ledger.fx_transfer(fx_transfer.id).is_some()
             {
-                return Err(format!("FX transfer {} is prepared again", conversion.id));
+                return Err(format!("FX transfer {} is prepared again", fx_transfer.id));
             }
             if let Event::BulkReceived(bulk) = event
                 && self.ledger.bulk(bulk.id).is_some()
@@ -133,8 +133,8 @@ impl Replay {
         for (finished_at, transfer) in self.ledger.take_finished(seq) {
             self.archive.compare(finished_at, &transfer, findings);
         }
-        for (finished_at, conversion) in self.ledger.take_finished_conversions(seq) {
-            self.archive.compare_conversion(finished_at, &conversion, findings);
+        for (finished_at, fx_transfer) in self.ledger.take_finished_fx_transfers(seq) {
+            self.archive.compare_fx_transfer(finished_at, &fx_transfer, findings);
         }
         for (finished_at, bulk) in self.ledger.take_finished_bulks(seq) {
             self.archive.compare_bulk(finished_at, &bulk, findings);

@@ -8,7 +8,7 @@ use upesi_ledger::{
 };
 use upesi_types::{Amount, Currency};
 
-use super::entry::Finding;
+use super::entry::CheckResult;
 
 /// Actions of a model at the stages.
 #[derive(Clone, Copy, Debug, Default)]
@@ -104,7 +104,7 @@ impl SchemeBooks {
 
     /// Enters an event about the scheme; ignores others.
     #[expect(clippy::too_many_lines, reason = "one arm per event")]
-    pub(super) fn enter(&mut self, event: &Event) -> Finding {
+    pub(super) fn enter(&mut self, event: &Event) -> CheckResult {
         match event {
             Event::ParticipantCreated { id, name, .. } => {
                 next("participant", id.number() as usize, self.participants.len())?;
@@ -259,7 +259,7 @@ impl SchemeBooks {
         self.accounts.get_mut(index).ok_or_else(|| format!("account {} does not exist", id.number()))
     }
 
-    pub(super) fn post(&mut self, id: AccountId, units: i128) -> Finding {
+    pub(super) fn post(&mut self, id: AccountId, units: i128) -> CheckResult {
         let account = self.account_mut(id)?;
         account.units += units;
         if account.units.abs() > i128::from(Amount::MAX.units()) {
@@ -269,7 +269,7 @@ impl SchemeBooks {
     }
 
     /// Records the possible decrease of a balance by the end of a reservation; negative once it has ended.
-    pub(super) fn note_pending(&mut self, id: AccountId, units: i128) -> Finding {
+    pub(super) fn note_pending(&mut self, id: AccountId, units: i128) -> CheckResult {
         let account = self.account_mut(id)?;
         account.pending += units;
         if (0..=i128::from(Amount::MAX.units())).contains(&account.pending) {
@@ -280,14 +280,14 @@ impl SchemeBooks {
     }
 
     /// Raises or lowers the net debit cap of a position.
-    fn shift_cap(&mut self, position: AccountId, units: i128) -> Finding {
+    fn shift_cap(&mut self, position: AccountId, units: i128) -> CheckResult {
         let BookAccount { owner, currency, .. } = *self.account(position)?;
         let cap = self.limits.get_mut(&(owner, currency));
         *cap.ok_or_else(|| format!("account {} has no net debit cap", position.number()))? += units;
         Ok(())
     }
 
-    pub(super) fn check_participant(&self, id: ParticipantId) -> Finding {
+    pub(super) fn check_participant(&self, id: ParticipantId) -> CheckResult {
         if id.number() as usize <= self.participants.len() {
             Ok(())
         } else {
@@ -317,6 +317,6 @@ impl SchemeBooks {
     }
 }
 
-fn next(what: &str, number: usize, count: usize) -> Finding {
+fn next(what: &str, number: usize, count: usize) -> CheckResult {
     if number == count + 1 { Ok(()) } else { Err(format!("{what} {number} follows {what} {count}")) }
 }

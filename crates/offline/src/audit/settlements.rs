@@ -9,7 +9,7 @@ use upesi_ledger::{
 };
 use upesi_types::{Currency, TransferId};
 
-use super::entry::Finding;
+use super::entry::CheckResult;
 use super::scheme::{Position, Rules, SchemeBooks};
 
 /// Nets by account, in ten-thousandths; positive if it owes.
@@ -132,7 +132,7 @@ impl SettlementBooks {
         record: &Record<'_>,
         scheme: &SchemeBooks,
         findings: &mut Vec<String>,
-    ) -> Finding {
+    ) -> CheckResult {
         for event in &record.events {
             let expected = match event {
                 Event::WindowClosed { id, next, contents, .. } => {
@@ -142,7 +142,7 @@ impl SettlementBooks {
                 Event::SettlementCreated { id, model, contents, accounts, .. } => {
                     let remainders = remainders_of(*id, &record.events);
                     let (id, rules) = (*id, scheme.rules(*model));
-                    self.created(Created { id, rules, contents, accounts, remainders }, scheme)?;
+                    self.created(CreatedSettlement { id, rules, contents, accounts, remainders }, scheme)?;
                     continue;
                 }
                 Event::LimitSet { participant, currency, .. } => {
@@ -171,7 +171,13 @@ impl SettlementBooks {
         Ok(())
     }
 
-    fn closed(&mut self, id: WindowId, next: WindowId, new: &[NewContent], scheme: &SchemeBooks) -> Finding {
+    fn closed(
+        &mut self,
+        id: WindowId,
+        next: WindowId,
+        new: &[NewContent],
+        scheme: &SchemeBooks,
+    ) -> CheckResult {
         let open = self.closed.len() as u32 + 1;
         if (id.0, next.0) != (open, open + 1) || self.open_transfers == 0 {
             return Err(format!("window {id} is closed and {next} opened, while {open} is open"));
@@ -208,8 +214,8 @@ impl SettlementBooks {
         }
     }
 
-    fn created(&mut self, created: Created<'_>, scheme: &SchemeBooks) -> Finding {
-        let Created { id, rules, contents, accounts, remainders } = created;
+    fn created(&mut self, created: CreatedSettlement<'_>, scheme: &SchemeBooks) -> CheckResult {
+        let CreatedSettlement { id, rules, contents, accounts, remainders } = created;
         if id.0 as usize != self.settlements.len() + 1 {
             return Err(format!("settlement {id} follows settlement {}", self.settlements.len()));
         }
@@ -296,7 +302,7 @@ impl SettlementBooks {
         account: AccountId,
         funds: TransferId,
         units: i128,
-    ) -> Finding {
+    ) -> CheckResult {
         let taken = self
             .settlements
             .iter()
@@ -516,7 +522,7 @@ fn movement(account: AccountId, units: i128, scheme: &SchemeBooks) -> Result<Eff
 }
 
 /// A settlement as its creation records it.
-struct Created<'a> {
+struct CreatedSettlement<'a> {
     id: SettlementId,
     rules: Rules,
     contents: &'a [ContentRef],
@@ -541,7 +547,7 @@ fn check_whole(
     carried_over: &Nets,
     remainders: &[CarriedRemainder],
     scheme: &SchemeBooks,
-) -> Finding {
+) -> CheckResult {
     let mut sums = BTreeMap::<Currency, i128>::new();
     for (account, units) in nets {
         let Some((currency, _)) = scheme.kind(*account) else {

@@ -84,8 +84,8 @@ pub(super) fn difference(replayed: &Ledger, mut snapshot: Ledger) -> Option<Stri
     if !same_tail {
         return Some("its finished transfers differ from the journal".to_owned());
     }
-    let held: Vec<_> = snapshot.take_finished_conversions(u64::MAX).collect();
-    let finished: Vec<_> = replayed.take_finished_conversions(u64::MAX).collect();
+    let held: Vec<_> = snapshot.take_finished_fx_transfers(u64::MAX).collect();
+    let finished: Vec<_> = replayed.take_finished_fx_transfers(u64::MAX).collect();
     if !finished.ends_with(&held) {
         return Some("its ended FX transfers differ from the journal".to_owned());
     }

@@ -40,8 +40,8 @@ impl StepAudit {
         let ledger = &mut replay.ledger;
         let mut ended = Vec::new();
         ended.extend(ledger.take_finished(seq).flat_map(|(_, transfer)| transfer.obligations()));
-        let conversions = ledger.take_finished_conversions(seq);
-        ended.extend(conversions.flat_map(|(_, conversion)| conversion.obligations()));
+        let fx_transfers = ledger.take_finished_fx_transfers(seq);
+        ended.extend(fx_transfers.flat_map(|(_, fx_transfer)| fx_transfer.obligations()));
         ledger.take_finished_bulks(seq).for_each(drop);
         for Obligation { window, debtor, creditor, amount, .. } in ended {
             *self.listed.entry((window, debtor)).or_default() += i128::from(amount.units());

@@ -33,13 +33,13 @@ pub(super) fn below(root: &Path) -> io::Result<Vec<String>> {
 
 /// A file below a directory. No part of its path below that directory may be a link.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Below<'a> {
+pub(super) struct FileBelow<'a> {
     pub root: &'a Path,
     /// Relative to the root.
     pub path: &'a str,
 }
 
-impl Below<'_> {
+impl FileBelow<'_> {
     pub fn full(self) -> PathBuf {
         self.root.join(self.path)
     }
@@ -98,7 +98,12 @@ fn not_a(path: &Path, kind: &str) -> io::Error {
 /// Copies a file of at most `bytes_max` bytes durably to a new one, and returns the CRC-32C of its content. Blocks of
 /// zeros stay unallocated. Missing directories are created; their names and the file's are durable after
 /// [`sync_directories`].
-pub(super) fn copy(from: Below<'_>, to: Below<'_>, bytes_max: u64, progress: &Progress) -> io::Result<u32> {
+pub(super) fn copy(
+    from: FileBelow<'_>,
+    to: FileBelow<'_>,
+    bytes_max: u64,
+    progress: &Progress,
+) -> io::Result<u32> {
     let mut source = from.open()?;
     let mut target = to.create()?;
     let mut chunk = vec![0; CHUNK_BYTES];
@@ -142,13 +147,13 @@ fn fill(source: &mut File, chunk: &mut [u8]) -> io::Result<usize> {
 
 /// Copies a file to the place of another, which may be absent. The other one is replaced, not written to.
 pub(super) fn replace(
-    from: Below<'_>,
-    to: Below<'_>,
+    from: FileBelow<'_>,
+    to: FileBelow<'_>,
     bytes_max: u64,
     progress: &Progress,
 ) -> io::Result<u32> {
     let unfinished = format!("{}.tmp", to.path);
-    let beside = Below { path: &unfinished, ..to };
+    let beside = FileBelow { path: &unfinished, ..to };
     remove_if_there(&beside.full())?;
     let crc = copy(from, beside, bytes_max, progress)?;
     fs::rename(beside.full(), to.full())?;

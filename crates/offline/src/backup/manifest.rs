@@ -9,7 +9,7 @@ use std::time::UNIX_EPOCH;
 use serde::{Deserialize, Serialize};
 use upesi_journal::durable;
 use upesi_keys::read_limited;
-use upesi_replication::PLACE_FILE;
+use upesi_replication::CHECKPOINT_FILE;
 
 use super::files::remove_if_there;
 use super::staging::Staging;
@@ -37,7 +37,7 @@ fn is_known(path: &str) -> bool {
     let is_segment = |file: &str| file.ends_with(".seg");
     parts.iter().all(is_name)
         && match &parts[..] {
-            ["FORMAT"] | [PLACE_FILE] => true,
+            ["FORMAT"] | [CHECKPOINT_FILE] => true,
             ["journal", file] | ["store", "journal", file] => is_segment(file),
             ["snapshots", file] => file.ends_with(".snap"),
             ["archive", below @ ..] | ["store", "tables", below @ ..] => {

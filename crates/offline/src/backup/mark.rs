@@ -10,8 +10,8 @@ use upesi_admin::replace_private;
 use upesi_engine::{EngineHandle, Payload};
 use upesi_journal::durable;
 use upesi_keys::read_limited_text;
-use upesi_ledger::command::{Act, Authority, Deed};
-use upesi_ledger::{Attribution, Change, Command};
+use upesi_ledger::command::{AuditedCommand, Authority, OperatorAction};
+use upesi_ledger::{AuditActor, Change, Command};
 
 use crate::audit::AuditReport;
 
@@ -26,7 +26,7 @@ const ACCEPTED: &str = "accepted";
 const NOT_ACCEPTED: &str = "not-accepted";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Mark {
+pub(super) struct RestoreMark {
     pub(super) last_record: u64,
     /// Number of findings about rules.
     findings: u64,
@@ -35,7 +35,7 @@ pub(super) struct Mark {
     pub(super) is_accepted: bool,
 }
 
-impl Mark {
+impl RestoreMark {
     pub(super) fn of(audit: &AuditReport, is_accepted: bool) -> Self {
         let first = audit.findings_by_kind().1.first();
         let first_finding = first.map_or_else(String::new, |text| {
@@ -94,8 +94,8 @@ impl Mark {
 /// # Errors
 /// The text states the remedy.
 pub fn check_accepted(data: &Path) -> Result<(), String> {
-    let mark = Mark::read(data).map_err(|error| format!("{}: {error}", data.join(MARK).display()))?;
-    let Some(Mark { findings, first_finding, is_accepted: false, .. }) = mark else { return Ok(()) };
+    let mark = RestoreMark::read(data).map_err(|error| format!("{}: {error}", data.join(MARK).display()))?;
+    let Some(RestoreMark { findings, first_finding, is_accepted: false, .. }) = mark else { return Ok(()) };
     Err(format!(
         "{} was restored with {findings} findings about rules, which were not accepted; the first: {first_finding}; \
          to accept them, repeat upesi restore with --accept-findings",
@@ -107,10 +107,12 @@ pub fn check_accepted(data: &Path) -> Result<(), String> {
 /// second entry.
 pub async fn enter_in_the_trail(data: &Path, handle: &EngineHandle) {
     let file = data.join(MARK);
-    let Ok(Some(Mark { last_record, findings, first_finding, .. })) = Mark::read(data) else { return };
+    let Ok(Some(RestoreMark { last_record, findings, first_finding, .. })) = RestoreMark::read(data) else {
+        return;
+    };
     let reason = (findings > 0)
         .then(|| format!("{findings} findings about rules were accepted: {first_finding}").into());
-    let by = Attribution {
+    let by = AuditActor {
         operator: "restore".into(),
         known_by: "nothing".into(),
         address: None,
@@ -119,8 +121,8 @@ pub async fn enter_in_the_trail(data: &Path, handle: &EngineHandle) {
         reason,
     };
     let to = format!("restored from a backup that ends with record {last_record}");
-    let deed = Deed::Elsewhere(Change::new("data directory", "a later state", to));
-    let command = Command::Act(Box::new(Act { by, deed, authority: Authority::ALONE }));
+    let action = OperatorAction::External(Change::new("data directory", "a later state", to));
+    let command = Command::Audited(Box::new(AuditedCommand { by, action, authority: Authority::ALONE }));
     let entered = match handle.submit(command, Payload::default()).await {
         Ok(_) => fs::remove_file(&file).and_then(|()| durable::sync_parent(&file)),
         Err(error) => Err(io::Error::other(error.to_string())),

@@ -15,7 +15,7 @@ use upesi_journal::durable;
 use upesi_process::exit::{Exit, Failure};
 use upesi_process::progress::Progress;
 
-use self::files::Below;
+use self::files::FileBelow;
 use self::manifest::{DATA, Entry, Manifest, UNFINISHED_MANIFEST};
 use crate::apart::check_apart;
 
@@ -140,7 +140,7 @@ fn copy_new(
     let progress = Progress::bytes("copying files", entries.iter().map(|entry| entry.bytes).sum());
     for entry in &mut entries {
         let path = &*entry.path.clone();
-        let (from, target) = (Below { root: &staging.path, path }, Below { root: &to_data, path });
+        let (from, target) = (FileBelow { root: &staging.path, path }, FileBelow { root: &to_data, path });
         let kept = previous.entry(path).filter(|kept| kept.is_same_file(entry) && is_as(target, entry));
         if let Some(kept) = kept {
             entry.crc32c = kept.crc32c;
@@ -156,6 +156,6 @@ fn copy_new(
     Ok(entries)
 }
 
-fn is_as(target: Below<'_>, entry: &Entry) -> bool {
+fn is_as(target: FileBelow<'_>, entry: &Entry) -> bool {
     target.open().and_then(|file| file.metadata()).is_ok_and(|found| found.len() == entry.bytes)
 }

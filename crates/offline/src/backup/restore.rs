@@ -8,15 +8,15 @@ use clap::Args;
 use upesi_journal::durable;
 use upesi_process::exit::{Exit, Failure};
 use upesi_process::progress::Progress;
-use upesi_replication::PLACE_FILE;
+use upesi_replication::CHECKPOINT_FILE;
 
 use super::files;
-use super::files::Below;
+use super::files::FileBelow;
 use super::manifest::{DATA, Entry, Manifest};
 use crate::apart::check_apart;
 use crate::audit;
 use crate::audit::{AuditOptions, AuditReport};
-use crate::backup::mark::Mark;
+use crate::backup::mark::RestoreMark;
 
 /// Arguments of `upesi restore`.
 #[derive(Args, Clone, Debug)]
@@ -79,7 +79,7 @@ pub fn restore(arguments: &RestoreArguments) -> Result<RestoreReport, Failure> {
     let bytes = copy_into(&unfinished, arguments, &manifest)?;
     let audit = audit_of(&unfinished, &manifest)?;
     let is_accepted = audit.is_sound() || arguments.accept_findings;
-    Mark::of(&audit, is_accepted).leave(&unfinished).map_err(failed)?;
+    RestoreMark::of(&audit, is_accepted).leave(&unfinished).map_err(failed)?;
     files::sync_directories(&unfinished).map_err(failed)?;
     fs::rename(&unfinished, data).and_then(|()| durable::sync_parent(data)).map_err(failed)?;
     Ok(RestoreReport { files: manifest.files.len() as u64, bytes, audit, is_accepted })
@@ -102,11 +102,11 @@ fn copy_into(unfinished: &Path, arguments: &RestoreArguments, manifest: &Manifes
     let mut bytes = 0;
     let total = manifest.files.iter().map(|entry| entry.bytes).fold(0, u64::saturating_add);
     let progress = Progress::bytes("restoring files", total);
-    let is_left_out = |entry: &&Entry| arguments.alone && entry.path == PLACE_FILE;
+    let is_left_out = |entry: &&Entry| arguments.alone && entry.path == CHECKPOINT_FILE;
     for entry in manifest.files.iter().filter(|entry| !is_left_out(entry)) {
         let inner = format!("{DATA}/{}", entry.path);
-        let source = Below { root: from, path: &inner };
-        let target = Below { root: unfinished, path: &entry.path };
+        let source = FileBelow { root: from, path: &inner };
+        let target = FileBelow { root: unfinished, path: &entry.path };
         let crc = files::copy(source, target, entry.bytes, &progress).map_err(|error| {
             let is_wrong = error.kind() == io::ErrorKind::InvalidData;
             let exit = if is_wrong { Exit::Data } else { Exit::InputOutput };
@@ -128,7 +128,7 @@ fn copy_into(unfinished: &Path, arguments: &RestoreArguments, manifest: &Manifes
 fn accept_restored(arguments: &RestoreArguments, manifest: &Manifest) -> Result<RestoreReport, Failure> {
     let data = &arguments.data;
     let failed = |error: io::Error| Failure::new(Exit::CannotCreate, format!("{}: {error}", data.display()));
-    let mark = Mark::read(data).map_err(failed)?;
+    let mark = RestoreMark::read(data).map_err(failed)?;
     let is_waiting = mark.is_some_and(|mark| !mark.is_accepted && mark.last_record == manifest.last_record);
     if !arguments.accept_findings || !is_waiting {
         let text =
@@ -136,7 +136,7 @@ fn accept_restored(arguments: &RestoreArguments, manifest: &Manifest) -> Result<
         return Err(Failure::new(Exit::CannotCreate, text));
     }
     let audit = audit_of(data, manifest)?;
-    Mark::of(&audit, true).replace(data).map_err(failed)?;
+    RestoreMark::of(&audit, true).replace(data).map_err(failed)?;
     Ok(RestoreReport { files: 0, bytes: 0, audit, is_accepted: true })
 }
 

@@ -15,7 +15,7 @@ use std::time::Duration;
 use upesi_journal::{Access, Disk, Extent, JournalError, RealDisk, SnapshotStore};
 use upesi_process::exit::{Exit, Failure};
 use upesi_process::progress::Progress;
-use upesi_replication::PLACE_FILE;
+use upesi_replication::CHECKPOINT_FILE;
 use upesi_tables::archive::{Archive, ArchiveOptions, FjallArchive};
 use upesi_tables::store::{Store, StoreOptions};
 use upesi_types::Timestamp;
@@ -103,8 +103,8 @@ impl Staging {
     /// segments, and again after the files that refer to segments.
     fn link(&self, data: &Path) -> io::Result<()> {
         // First, because it must not be ahead of the files that it refers to.
-        if data.join(PLACE_FILE).exists() {
-            fs::copy(data.join(PLACE_FILE), self.path.join(PLACE_FILE))?;
+        if data.join(CHECKPOINT_FILE).exists() {
+            fs::copy(data.join(CHECKPOINT_FILE), self.path.join(CHECKPOINT_FILE))?;
         }
         let link = |directory: &str, suffix: &str| {
             link_files(&data.join(directory), &self.path.join(directory), suffix)

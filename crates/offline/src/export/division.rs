@@ -8,7 +8,7 @@ use upesi_journal::durable;
 use upesi_tables::archive::{Archive, Division};
 
 use super::kind::Archived;
-use super::{Format, Stored, Table};
+use super::{FinishedEntry, Format, Table};
 use crate::names::Names;
 
 /// Writes the entries of one division of an archive into a directory, one file per kind. A kind of FX transfers or bulk
@@ -76,7 +76,7 @@ fn add_all(
         let Some((_, state)) = tables.iter_mut().find(|(table, _)| *table == kind) else {
             return ControlFlow::Continue(());
         };
-        outcome = Stored::decode(kind, bytes)
+        outcome = FinishedEntry::decode(kind, bytes)
             .map_err(|error| format!("{key}: {error}"))
             .and_then(|stored| add(state, &stored, names, format).map_err(|error| error.to_string()));
         if outcome.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
@@ -85,7 +85,7 @@ fn add_all(
     outcome
 }
 
-fn add(state: &mut State, stored: &Stored, names: &Names, format: Format) -> io::Result<()> {
+fn add(state: &mut State, stored: &FinishedEntry, names: &Names, format: Format) -> io::Result<()> {
     if let State::Absent(path) = state {
         *state = State::Open(Table::create(path, stored.kind().kind(), format)?);
     }

@@ -134,7 +134,7 @@ impl Archived {
 
     /// The kind of an archive entry with this key.
     pub(super) fn of_key(key: TransferId) -> Self {
-        if key.as_conversion().is_some() {
+        if key.as_fx_transfer().is_some() {
             Self::FxTransfers
         } else if key.as_bulk().is_some() {
             Self::BulkItems

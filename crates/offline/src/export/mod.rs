@@ -22,23 +22,23 @@ use std::sync::Arc;
 use clap::{Args, ValueEnum};
 use columns::ParquetTable;
 use kind::Archived;
-use upesi_engine::Fold;
+use upesi_engine::LedgerFold;
 use upesi_journal::{Access, Disk, EmbeddedLog, SnapshotStore, durable};
 use upesi_ledger::codec::{DecodeError, Decoder};
 use upesi_ledger::{
-    Bulk, Conversion, Ledger, LedgerAccountTypeId, LedgerConfig, Stored as _, Sum, Transfer, WindowId,
+    Bulk, FxTransfer, Ledger, LedgerAccountTypeId, LedgerConfig, Stored as _, Sum, Transfer, WindowId,
     WindowState,
 };
 use upesi_process::exit::{Exit, Failure};
 use upesi_process::progress::Progress;
-use upesi_process::times::{When, ZoneArguments, when};
+use upesi_process::times::{ParsedTime, ZoneArguments, when};
 use upesi_process::values::dfsp_name;
 use upesi_tables::TablesError;
 use upesi_tables::archive::{Archive as _, ArchiveOptions, FjallArchive};
 use upesi_types::{Currency, FspId, Timestamp};
 
 pub use self::division::export_division;
-use self::row::Wanted;
+use self::row::ExportSelection;
 use self::value::{Row, Value};
 use crate::apart::check_apart;
 use crate::backup::Staging;
@@ -88,10 +88,10 @@ pub struct ExportArguments {
     pub kind: Kind,
     /// Only rows that finished before this time, such as 2031-04-01, 2031-04-01T09:00 or yesterday.
     #[arg(long, value_name = "TIME", value_parser = when)]
-    pub before: Option<When>,
+    pub before: Option<ParsedTime>,
     /// Only rows that finished at this time or later.
     #[arg(long, value_name = "TIME", value_parser = when)]
-    pub from: Option<When>,
+    pub from: Option<ParsedTime>,
     /// Time zone of the given times.
     #[command(flatten)]
     pub zone: ZoneArguments,
@@ -140,9 +140,9 @@ pub fn export(arguments: &ExportArguments) -> Result<u64, Failure> {
     if kinds.is_empty() {
         return settlements::export(&tail, arguments.window, period, party, table).map_err(cannot);
     }
-    let wanted = Wanted { window: arguments.window, party };
-    let mut found = Found::default();
-    let mut take = |stored: &Stored| {
+    let wanted = ExportSelection { window: arguments.window, party };
+    let mut found = ExportedRange::default();
+    let mut take = |stored: &FinishedEntry| {
         let finished = stored.as_finished();
         found.note(finished, arguments.window, &names);
         let is_asked =
@@ -163,7 +163,7 @@ pub fn export(arguments: &ExportArguments) -> Result<u64, Failure> {
         if !kinds.contains(&kind) && (arguments.window.is_none() || kind == Archived::BulkItems) {
             return ControlFlow::Continue(());
         }
-        outcome = Stored::decode(kind, bytes)
+        outcome = FinishedEntry::decode(kind, bytes)
             .map_err(|error| Failure::new(Exit::Data, error))
             .and_then(|stored| take(&stored).map_err(|error| Failure::new(Exit::InputOutput, error)));
         if outcome.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
@@ -171,7 +171,7 @@ pub fn export(arguments: &ExportArguments) -> Result<u64, Failure> {
     visited.map_err(damaged)?;
     outcome?;
     for kind in Archived::ALL {
-        for stored in Stored::of_tail(&mut tail, kind) {
+        for stored in FinishedEntry::of_tail(&mut tail, kind) {
             take(&stored).map_err(cannot)?;
         }
     }
@@ -202,14 +202,14 @@ fn progress_through(archive: &FjallArchive) -> impl FnMut() + use<> {
 
 /// The range of the archive and the journal, to detect removed rows.
 #[derive(Default)]
-struct Found {
+struct ExportedRange {
     /// The obligations of the requested window, by currency and type of their accounts.
     sums: BTreeMap<(Currency, LedgerAccountTypeId), Sum>,
     /// Time of the end of the oldest entry.
     oldest: Option<Timestamp>,
 }
 
-impl Found {
+impl ExportedRange {
     fn note(&mut self, finished: Finished<'_>, window: Option<u32>, names: &Names) {
         self.oldest = [self.oldest, finished.completed_at()].into_iter().flatten().min();
         let Some(window) = window else { return };
@@ -290,7 +290,7 @@ impl ExportArguments {
     }
 
     fn period(&self) -> Period {
-        let instant = |when: Option<When>| when.map(|when| self.zone.instant(when));
+        let instant = |when: Option<ParsedTime>| when.map(|when| self.zone.instant(when));
         Period { from: instant(self.from), before: instant(self.before) }
     }
 }
@@ -317,24 +317,24 @@ fn tail(data: &Path, watermark: u64) -> Result<Ledger, Failure> {
         Some(snapshot) => Ledger::decode_snapshot(&snapshot.bytes, LedgerConfig::default())
             .map_err(|error| Failure::new(Exit::Data, error))?,
     };
-    Fold::once(&EmbeddedLog::for_reading(&disk), snapshot, watermark)
+    LedgerFold::once(&EmbeddedLog::for_reading(&disk), snapshot, watermark)
         .finish()
         .map_err(|error| Failure::new(start_exit(&error), error))
 }
 
 /// A finished entry from the archive or from the end of the journal.
-enum Stored {
+enum FinishedEntry {
     Transfer(Box<Transfer>),
-    Conversion(Box<Conversion>),
+    FxTransfer(Box<FxTransfer>),
     Bulk(Box<Bulk>),
 }
 
-impl Stored {
+impl FinishedEntry {
     fn decode(kind: Archived, bytes: &[u8]) -> Result<Self, DecodeError> {
         let decoder = &mut Decoder(bytes);
         Ok(match kind {
             Archived::Transfers => Self::Transfer(Box::new(Transfer::decode(decoder)?)),
-            Archived::FxTransfers => Self::Conversion(Box::new(Conversion::decode(decoder)?)),
+            Archived::FxTransfers => Self::FxTransfer(Box::new(FxTransfer::decode(decoder)?)),
             Archived::BulkItems => Self::Bulk(Box::new(Bulk::decode(decoder)?)),
         })
     }
@@ -345,8 +345,8 @@ impl Stored {
                 ledger.drain_finished(u64::MAX).map(Box::new).map(Self::Transfer).collect()
             }
             Archived::FxTransfers => {
-                let ended = ledger.take_finished_conversions(u64::MAX);
-                ended.map(|(_, conversion)| Self::Conversion(conversion)).collect()
+                let ended = ledger.take_finished_fx_transfers(u64::MAX);
+                ended.map(|(_, fx_transfer)| Self::FxTransfer(fx_transfer)).collect()
             }
             Archived::BulkItems => {
                 ledger.take_finished_bulks(u64::MAX).map(|(_, bulk)| Self::Bulk(bulk)).collect()
@@ -357,7 +357,7 @@ impl Stored {
     const fn kind(&self) -> Archived {
         match self {
             Self::Transfer(_) => Archived::Transfers,
-            Self::Conversion(_) => Archived::FxTransfers,
+            Self::FxTransfer(_) => Archived::FxTransfers,
             Self::Bulk(_) => Archived::BulkItems,
         }
     }
@@ -365,7 +365,7 @@ impl Stored {
     fn as_finished(&self) -> Finished<'_> {
         match self {
             Self::Transfer(transfer) => Finished::Transfer(transfer),
-            Self::Conversion(conversion) => Finished::Conversion(conversion),
+            Self::FxTransfer(fx_transfer) => Finished::FxTransfer(fx_transfer),
             Self::Bulk(bulk) => Finished::Bulk(bulk),
         }
     }

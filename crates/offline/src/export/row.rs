@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 
 use upesi_ledger::{
-    AccountId, Bulk, BulkItem, BulkState, Cause, ChargedFee, Conversion, ConversionSide, ConversionState,
+    AccountId, Bulk, BulkItem, BulkState, Cause, ChargedFee, FxTransfer, FxTransferSide, FxTransferState,
     ItemState, LegWindows, Obligation, ObligationKind, ParticipantId, Transfer, TransferState, WindowId,
 };
 use upesi_types::Timestamp;
@@ -17,7 +17,7 @@ use crate::names::Names;
 pub enum Finished<'a> {
     Transfer(&'a Transfer),
     /// An FX transfer.
-    Conversion(&'a Conversion),
+    FxTransfer(&'a FxTransfer),
     /// A bulk transfer.
     Bulk(&'a Bulk),
 }
@@ -26,7 +26,7 @@ impl<'a> Finished<'a> {
     pub(super) fn completed_at(self) -> Option<Timestamp> {
         match self {
             Self::Transfer(transfer) => transfer.completed_at(),
-            Self::Conversion(conversion) => conversion.completed_at(),
+            Self::FxTransfer(fx_transfer) => fx_transfer.completed_at(),
             Self::Bulk(bulk) => bulk.completed_at(),
         }
     }
@@ -35,14 +35,14 @@ impl<'a> Finished<'a> {
     pub(super) fn obligations(self) -> Vec<Obligation> {
         match self {
             Self::Transfer(transfer) => transfer.obligations(),
-            Self::Conversion(conversion) => conversion.obligations(),
+            Self::FxTransfer(fx_transfer) => fx_transfer.obligations(),
             Self::Bulk(_) => Vec::new(),
         }
     }
 
     /// Whether it belongs to a window or a participant. In a window, the participant is the owner of an account that
     /// owes or is owed, for itself or as a proxy. Without a window it may also be payer or payee.
-    pub(super) fn is_of(self, wanted: Wanted, names: &Names) -> bool {
+    pub(super) fn is_of(self, wanted: ExportSelection, names: &Names) -> bool {
         let own = |obligation: &Obligation| match self {
             // A fee is a separate row.
             Self::Transfer(_) => obligation.kind == ObligationKind::Transfer,
@@ -51,16 +51,16 @@ impl<'a> Finished<'a> {
         let is_counted =
             self.obligations().iter().filter(|one| own(one)).any(|one| wanted.matches(one, names));
         match wanted {
-            Wanted { window: None, party: None } => true,
-            Wanted { window: None, party: Some(party) } => is_counted || self.has_party(party),
-            Wanted { window: Some(_), .. } => is_counted,
+            ExportSelection { window: None, party: None } => true,
+            ExportSelection { window: None, party: Some(party) } => is_counted || self.has_party(party),
+            ExportSelection { window: Some(_), .. } => is_counted,
         }
     }
 
     fn has_party(self, party: ParticipantId) -> bool {
         match self {
             Self::Transfer(transfer) => transfer.has_party(party),
-            Self::Conversion(conversion) => conversion.has_party(party),
+            Self::FxTransfer(fx_transfer) => fx_transfer.has_party(party),
             Self::Bulk(_) => false,
         }
     }
@@ -68,7 +68,7 @@ impl<'a> Finished<'a> {
     /// Calls `add` with a row for each of its requested obligations.
     pub(super) fn obligation_rows<E>(
         self,
-        wanted: Wanted,
+        wanted: ExportSelection,
         names: &Names,
         mut add: impl FnMut(Row<'a>) -> Result<(), E>,
     ) -> Result<(), E> {
@@ -84,7 +84,7 @@ impl<'a> Finished<'a> {
     ) -> Result<(), E> {
         match self {
             Self::Transfer(transfer) => add(of_transfer(transfer, names)),
-            Self::Conversion(conversion) => add(of_conversion(conversion, names)),
+            Self::FxTransfer(fx_transfer) => add(of_fx_transfer(fx_transfer, names)),
             // A bulk transfer that was rejected as a whole has no items.
             Self::Bulk(bulk) if bulk.items.is_empty() => add(of_item(bulk, None, names)),
             Self::Bulk(bulk) => {
@@ -97,12 +97,12 @@ impl<'a> Finished<'a> {
 
 /// The window and the participant of an export.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Wanted {
+pub(super) struct ExportSelection {
     pub(super) window: Option<u32>,
     pub(super) party: Option<ParticipantId>,
 }
 
-impl Wanted {
+impl ExportSelection {
     fn matches(self, obligation: &Obligation, names: &Names) -> bool {
         let owners = [obligation.debtor, obligation.creditor].map(|account| names.owner(account));
         self.window.is_none_or(|window| obligation.window.0 == window)
@@ -194,45 +194,45 @@ fn of_transfer<'a>(transfer: &'a Transfer, names: &Names) -> Row<'a> {
     ]
 }
 
-fn of_conversion<'a>(conversion: &'a Conversion, names: &Names) -> Row<'a> {
-    let (state, cause) = match &conversion.state {
-        ConversionState::Reserved | ConversionState::Fulfilled => ("RESERVED", None),
-        ConversionState::Committed { .. } => ("COMMITTED", None),
-        ConversionState::Aborted { kind, cause, .. } => (kind.as_str(), Some(cause)),
+fn of_fx_transfer<'a>(fx_transfer: &'a FxTransfer, names: &Names) -> Row<'a> {
+    let (state, cause) = match &fx_transfer.state {
+        FxTransferState::Reserved | FxTransferState::Fulfilled => ("RESERVED", None),
+        FxTransferState::Committed { .. } => ("COMMITTED", None),
+        FxTransferState::Aborted { kind, cause, .. } => (kind.as_str(), Some(cause)),
     };
     let [code, description] = error(cause);
     // On the payer's side the reserved movement has the source amount, on the payee's side the target amount.
-    let windows = match conversion.state {
-        ConversionState::Committed { windows, .. } => windows.unwrap_or_default(),
+    let windows = match fx_transfer.state {
+        FxTransferState::Committed { windows, .. } => windows.unwrap_or_default(),
         _ => LegWindows::default(),
     };
-    let (source_window, target_window) = match conversion.side {
-        ConversionSide::Payer => (windows.reserved, None),
-        ConversionSide::Payee => (windows.further, windows.reserved),
+    let (source_window, target_window) = match fx_transfer.side {
+        FxTransferSide::Payer => (windows.reserved, None),
+        FxTransferSide::Payee => (windows.further, windows.reserved),
     };
     let number = |window: WindowId| Value::Number(window.0.into());
-    let accounts = conversion.accounts;
+    let accounts = fx_transfer.accounts;
     // On the payer's side the transfer pays the target amount.
     let target = accounts.and_then(|accounts| Some((accounts.fxp_target, accounts.initiator_target?)));
     vec![
-        Value::text(conversion.id.to_string()),
-        Value::of(conversion.determining_transfer, |id| Value::text(id.to_string())),
-        Value::text(conversion.side.as_str()),
-        party(conversion.initiator, names),
-        party(conversion.fxp, names),
-        Value::Amount(conversion.source.amount),
-        Value::text(conversion.source.currency.as_str().to_owned()),
-        Value::Amount(conversion.target.amount),
-        Value::text(conversion.target.currency.as_str().to_owned()),
+        Value::text(fx_transfer.id.to_string()),
+        Value::of(fx_transfer.determining_transfer, |id| Value::text(id.to_string())),
+        Value::text(fx_transfer.side.as_str()),
+        party(fx_transfer.initiator, names),
+        party(fx_transfer.fxp, names),
+        Value::Amount(fx_transfer.source.amount),
+        Value::text(fx_transfer.source.currency.as_str().to_owned()),
+        Value::Amount(fx_transfer.target.amount),
+        Value::text(fx_transfer.target.currency.as_str().to_owned()),
         Value::text(state),
         code,
         description,
-        Value::Instant(conversion.prepared_at),
-        Value::of(conversion.completed_at(), Value::Instant),
-        Value::Instant(conversion.expires_at),
-        Value::Hash(&conversion.condition),
-        Value::of(conversion.fulfilment.as_ref(), Value::Hash),
-        Value::Number(conversion.prepare_seq),
+        Value::Instant(fx_transfer.prepared_at),
+        Value::of(fx_transfer.completed_at(), Value::Instant),
+        Value::Instant(fx_transfer.expires_at),
+        Value::Hash(&fx_transfer.condition),
+        Value::of(fx_transfer.fulfilment.as_ref(), Value::Hash),
+        Value::Number(fx_transfer.prepare_seq),
         Value::of(source_window, number),
         owner(accounts.map(|accounts| accounts.initiator_source), names),
         owner(accounts.map(|accounts| accounts.fxp_source), names),

@@ -11,22 +11,22 @@ use super::value::{Row, Value};
 use super::{Period, Table};
 
 /// A content in its window.
-type Place<'a> = (&'a Window, &'a Content);
+type ContentInWindow<'a> = (&'a Window, &'a Content);
 
 /// Net of an account.
 #[derive(Clone, Copy)]
 struct Entry<'a> {
     account: AccountId,
     units: i128,
-    standing: Standing<'a>,
+    standing: ContentState<'a>,
 }
 
 #[derive(Clone, Copy)]
-enum Standing<'a> {
+enum ContentState<'a> {
     /// The content is not in a settlement.
-    Closed(Place<'a>),
+    Closed(ContentInWindow<'a>),
     /// The window is unknown if the settlement took several contents, and one has lost its sums.
-    Settled { settlement: &'a Settlement, item: &'a SettlementAccount, place: Option<Place<'a>> },
+    Settled { settlement: &'a Settlement, item: &'a SettlementAccount, place: Option<ContentInWindow<'a>> },
 }
 
 /// Writes the requested rows, and ends the table.
@@ -56,7 +56,7 @@ fn entries<'a>(ledger: &'a Ledger, add: &mut dyn FnMut(Entry<'a>) -> io::Result<
     for window in ledger.windows() {
         for content in window.contents.iter().filter(|content| content.state == WindowState::Closed) {
             let place = (window, content);
-            content.nets.iter().try_for_each(|net| add(Entry::of(net, Standing::Closed(place))))?;
+            content.nets.iter().try_for_each(|net| add(Entry::of(net, ContentState::Closed(place))))?;
         }
     }
     Ok(())
@@ -76,35 +76,35 @@ fn of_settlement<'a>(
     if contents.iter().any(|(window, _)| window.pairs.is_none()) {
         let place = (contents.len() == 1).then(|| contents[0]);
         return settlement.accounts.iter().try_for_each(|item| {
-            let standing = Standing::Settled { settlement, item, place };
+            let standing = ContentState::Settled { settlement, item, place };
             add(Entry { account: item.account, units: item.net.units().into(), standing })
         });
     }
     for place in contents {
         for net in &place.1.nets {
             let Some(item) = settlement.account(net.account) else { continue };
-            add(Entry::of(net, Standing::Settled { settlement, item, place: Some(place) }))?;
+            add(Entry::of(net, ContentState::Settled { settlement, item, place: Some(place) }))?;
         }
     }
     Ok(())
 }
 
 impl<'a> Entry<'a> {
-    fn of(net: &Net, standing: Standing<'a>) -> Self {
+    fn of(net: &Net, standing: ContentState<'a>) -> Self {
         Self { account: net.account, units: net.units, standing }
     }
 
-    fn place(&self) -> Option<Place<'a>> {
+    fn place(&self) -> Option<ContentInWindow<'a>> {
         match self.standing {
-            Standing::Closed(place) => Some(place),
-            Standing::Settled { place, .. } => place,
+            ContentState::Closed(place) => Some(place),
+            ContentState::Settled { place, .. } => place,
         }
     }
 
     fn changed_at(&self) -> Timestamp {
         match self.standing {
-            Standing::Closed((_, content)) => content.changed_at,
-            Standing::Settled { item, .. } => item.changed_at,
+            ContentState::Closed((_, content)) => content.changed_at,
+            ContentState::Settled { item, .. } => item.changed_at,
         }
     }
 
@@ -117,8 +117,8 @@ impl<'a> Entry<'a> {
         let net = net.ok_or_else(|| wrong("its net has more digits than an amount"))?;
         let owner = ledger.participant(account.participant);
         let (settlement, state, reference, reason) = match self.standing {
-            Standing::Closed((window, content)) => (None, content.state.as_str(), None, &*window.reason),
-            Standing::Settled { settlement, item, .. } => {
+            ContentState::Closed((window, content)) => (None, content.state.as_str(), None, &*window.reason),
+            ContentState::Settled { settlement, item, .. } => {
                 (Some(settlement), item.state.as_str(), item.external_reference.as_deref(), &*item.reason)
             }
         };

@@ -1,9 +1,9 @@
 use upesi_ledger::{
-    AbortKind, Aborted, BulkItem, BulkState, Cause, Committed, ConversionSide, ConversionState, ItemState,
+    AbortKind, Aborted, BulkItem, BulkState, Cause, Committed, FxTransferSide, FxTransferState, ItemState,
     LegWindows, ParticipantId, Refusal, TransferState, WindowId,
 };
 use upesi_testsupport::parquet::read_parquet;
-use upesi_types::{Amount, BulkId, ConversionId, Currency, ErrorCode, Money, TransferId};
+use upesi_types::{Amount, BulkId, Currency, ErrorCode, FxTransferId, Money, TransferId};
 
 use super::*;
 
@@ -43,9 +43,9 @@ fn unusual_transfers_are_equal_in_parquet_and_csv() {
 
 #[test]
 fn fx_transfers_have_both_amounts_and_their_transfer() {
-    let (committed, refused) = (conversion(), refused_conversion());
+    let (committed, refused) = (fx_transfer(), refused_fx_transfer());
     let lines =
-        lines_of(Kind::FxTransfers, &[Finished::Conversion(&committed), Finished::Conversion(&refused)]);
+        lines_of(Kind::FxTransfers, &[Finished::FxTransfer(&committed), Finished::FxTransfer(&refused)]);
     let (condition, fulfilment) = ("ab".repeat(32), "cd".repeat(32));
     assert_eq!(
         lines,
@@ -100,12 +100,12 @@ fn money(amount: &str, currency: &str) -> Money {
     Money { amount: Amount::parse_decimal(amount).unwrap(), currency: Currency::parse(currency).unwrap() }
 }
 
-fn conversion() -> Conversion {
+fn fx_transfer() -> FxTransfer {
     let windows = Some(LegWindows { reserved: Some(WindowId(4)), further: Some(WindowId(5)) });
-    Conversion {
-        id: ConversionId::new(id(C)),
+    FxTransfer {
+        id: FxTransferId::new(id(C)),
         determining_transfer: Some(id(T)),
-        side: ConversionSide::Payee,
+        side: FxTransferSide::Payee,
         initiator: ParticipantId::new(7),
         fxp: ParticipantId::new(8),
         source: money("300", "BWP"),
@@ -118,25 +118,25 @@ fn conversion() -> Conversion {
         prepare_fingerprint: [0; 16],
         fulfilment: Some([0xcd; 32]),
         answer: None,
-        state: ConversionState::Committed { at: at(), windows },
+        state: FxTransferState::Committed { at: at(), windows },
     }
 }
 
-fn refused_conversion() -> Conversion {
-    Conversion {
+fn refused_fx_transfer() -> FxTransfer {
+    FxTransfer {
         determining_transfer: None,
-        side: ConversionSide::Payer,
+        side: FxTransferSide::Payer,
         initiator: None,
         fxp: None,
         source: money("0", "BWP"),
         target: money("0", "TZS"),
         fulfilment: None,
-        state: ConversionState::Aborted {
+        state: FxTransferState::Aborted {
             kind: AbortKind::Rejected,
             cause: Refusal::CoverShort.into(),
             at: at(),
         },
-        ..conversion()
+        ..fx_transfer()
     }
 }
 
@@ -182,10 +182,10 @@ fn stored(value: &impl upesi_ledger::Stored) -> Vec<u8> {
 fn division_is_exported_into_a_file_per_kind() {
     let directory = tempfile::tempdir().unwrap();
     let [_, transfer] = odd_transfers();
-    let (conversion, bulk) = (conversion(), bulk());
+    let (fx_transfer, bulk) = (fx_transfer(), bulk());
     let all = [
         (transfer.id, stored(&transfer)),
-        (conversion.id.archive_key(), stored(&conversion)),
+        (fx_transfer.id.archive_key(), stored(&fx_transfer)),
         (bulk.id.archive_key(), stored(&bulk)),
     ];
     let export = |name: &str, archive: &FjallArchive| {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use upesi_ledger::{CallbackKey, Event, ParticipantId, Record, TransferState};
-use upesi_types::{BulkId, ConversionId, FspId, Timestamp, TransferId};
+use upesi_types::{BulkId, FspId, FxTransferId, Timestamp, TransferId};
 
 use crate::names::Names;
 
@@ -26,26 +26,26 @@ pub struct Filter {
 
 /// Applies a filter to records in their order.
 #[derive(Debug)]
-pub struct Sieve {
+pub struct RecordFilter {
     filter: Filter,
     /// Records about the transfer; later records report the deliveries of their callbacks.
     about: BTreeSet<u64>,
     /// Transfers and withdrawals in flight of the participant.
     in_flight: BTreeSet<TransferId>,
     /// FX transfers in flight of the participant.
-    conversions: BTreeSet<ConversionId>,
+    fx_transfers: BTreeSet<FxTransferId>,
     /// Bulk transfers in flight of the participant.
     bulks: BTreeSet<BulkId>,
 }
 
-impl Sieve {
+impl RecordFilter {
     /// Begins before the first record.
     pub fn new(filter: Filter) -> Self {
         Self {
             filter,
             about: BTreeSet::new(),
             in_flight: BTreeSet::new(),
-            conversions: BTreeSet::new(),
+            fx_transfers: BTreeSet::new(),
             bulks: BTreeSet::new(),
         }
     }
@@ -106,16 +106,16 @@ impl Sieve {
             | Event::TransferAborted { id, .. }
             | Event::FundsEnded { id, .. } => self.in_flight.remove(id),
             Event::FeeCharged { payer, payee, .. } => owns(*payer) || owns(*payee),
-            Event::ConversionPrepared(conversion) => {
-                let has_part = conversion.has_party(participant);
-                if has_part && conversion.is_live() {
-                    self.conversions.insert(conversion.id);
+            Event::FxTransferPrepared(fx_transfer) => {
+                let has_part = fx_transfer.has_party(participant);
+                if has_part && fx_transfer.is_live() {
+                    self.fx_transfers.insert(fx_transfer.id);
                 }
                 has_part
             }
-            Event::ConversionFulfilled { id, .. } => self.conversions.contains(id),
-            Event::ConversionCommitted { id, .. } | Event::ConversionAborted { id, .. } => {
-                self.conversions.remove(id)
+            Event::FxTransferFulfilled { id, .. } => self.fx_transfers.contains(id),
+            Event::FxTransferCommitted { id, .. } | Event::FxTransferAborted { id, .. } => {
+                self.fx_transfers.remove(id)
             }
             Event::BulkReceived(bulk) => {
                 let has_part = bulk.has_party(participant);
@@ -169,12 +169,12 @@ fn is_about(record: &Record<'_>, wanted: TransferId) -> bool {
         | Event::FundsEnded { id, .. }
         | Event::FeeCharged { transfer: id, .. }
         | Event::FeeNotCharged { transfer: id, .. } => *id == wanted,
-        Event::ConversionPrepared(conversion) => {
-            conversion.id.id() == wanted || conversion.determining_transfer == Some(wanted)
+        Event::FxTransferPrepared(fx_transfer) => {
+            fx_transfer.id.id() == wanted || fx_transfer.determining_transfer == Some(wanted)
         }
-        Event::ConversionFulfilled { id, .. }
-        | Event::ConversionCommitted { id, .. }
-        | Event::ConversionAborted { id, .. } => id.id() == wanted,
+        Event::FxTransferFulfilled { id, .. }
+        | Event::FxTransferCommitted { id, .. }
+        | Event::FxTransferAborted { id, .. } => id.id() == wanted,
         Event::BulkReceived(bulk) => {
             bulk.id.id() == wanted || bulk.items.iter().any(|item| item.transfer == wanted)
         }

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 use upesi_delivery::rejection;
-use upesi_ledger::{Actor, Callback, CallbackContent, Cause, Event, Record, Shown};
+use upesi_ledger::{Actor, Callback, CallbackContent, Cause, Event, PrintedValue, Record};
 use upesi_types::Timestamp;
 
 use crate::names::Names;
@@ -49,10 +49,10 @@ fn event_json(event: &Event, names: &Names) -> Value {
 }
 
 /// Adds fields. A cause becomes an error code and a description.
-fn add(object: &mut Map<String, Value>, fields: Vec<(&'static str, Shown<'_>)>, names: &Names) {
+fn add(object: &mut Map<String, Value>, fields: Vec<(&'static str, PrintedValue<'_>)>, names: &Names) {
     for (name, shown) in fields {
         match shown {
-            Shown::Cause(cause) => add_cause(object, cause),
+            PrintedValue::Cause(cause) => add_cause(object, cause),
             shown => {
                 object.insert(camel_case(name), shown_json(shown, names));
             }
@@ -66,28 +66,28 @@ fn add_cause(object: &mut Map<String, Value>, cause: &Cause) {
     object.insert("errorDescription".to_owned(), (*description).into());
 }
 
-fn shown_json(shown: Shown<'_>, names: &Names) -> Value {
+fn shown_json(shown: PrintedValue<'_>, names: &Names) -> Value {
     match shown {
-        Shown::Absent => Value::Null,
-        Shown::Flag(flag) => flag.into(),
-        Shown::Number(number) => i64::try_from(number)
+        PrintedValue::Absent => Value::Null,
+        PrintedValue::Flag(flag) => flag.into(),
+        PrintedValue::Number(number) => i64::try_from(number)
             .map(Value::from)
             .or_else(|_| u64::try_from(number).map(Value::from))
             .unwrap_or_else(|_| number.to_string().into()),
-        Shown::Text(text) => text.into_owned().into(),
-        Shown::Participant(id) => names.participant(id).into(),
-        Shown::Account(id) => id.number().into(),
-        Shown::AccountType(id) => names.account_type(id).into(),
-        Shown::Callback(key) => {
+        PrintedValue::Text(text) => text.into_owned().into(),
+        PrintedValue::Participant(id) => names.participant(id).into(),
+        PrintedValue::Account(id) => id.number().into(),
+        PrintedValue::AccountType(id) => names.account_type(id).into(),
+        PrintedValue::Callback(key) => {
             json!({"target": names.participant(key.target), "seq": key.seq, "index": key.index})
         }
-        Shown::List(items) => items.into_iter().map(|item| shown_json(item, names)).collect(),
-        Shown::Cause(cause) => {
+        PrintedValue::List(items) => items.into_iter().map(|item| shown_json(item, names)).collect(),
+        PrintedValue::Cause(cause) => {
             let mut object = Map::new();
             add_cause(&mut object, cause);
             Value::Object(object)
         }
-        Shown::Fields(fields) => {
+        PrintedValue::Fields(fields) => {
             let mut object = Map::new();
             add(&mut object, fields, names);
             Value::Object(object)

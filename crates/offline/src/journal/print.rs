@@ -11,7 +11,7 @@ use upesi_process::exit::{Exit, Failure, Outcome};
 use upesi_process::times::Zone;
 use upesi_types::text::escape;
 
-use super::filter::{Filter, Sieve};
+use super::filter::{Filter, RecordFilter};
 use crate::directory::{follow_failure, journal_failure, open};
 use crate::journal::json::record_json;
 use crate::journal::text::describe;
@@ -53,7 +53,7 @@ pub fn print(options: &PrintOptions, output: &mut dyn Write, warn: &mut dyn Writ
     let from = options.from_seq.unwrap_or(oldest).max(1);
     let mut names = names_before(&disk, &log, from, oldest)?;
     let mut records = follow(&log, from);
-    let mut sieve = Sieve::new(options.filter.clone());
+    let mut sieve = RecordFilter::new(options.filter.clone());
     let mut left = options.limit.unwrap_or(u64::MAX);
     while left > 0 {
         let Some(found) = records.next().map_err(follow_failure)? else { break };

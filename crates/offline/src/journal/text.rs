@@ -10,7 +10,7 @@ use crate::names::Names;
 /// A record as one line: sequence, time, actor, changes, receivers of callbacks, size of the request.
 pub fn describe(seq: u64, time: &str, record: &Record<'_>, names: &Names) -> String {
     let mut parts: Vec<String> =
-        record.events.iter().map(|event| Described(event, names).to_string()).collect();
+        record.events.iter().map(|event| EventText(event, names).to_string()).collect();
     parts.extend(record.callbacks.iter().map(|callback| describe_callback(callback, names)));
     if parts.is_empty() {
         parts.push("nothing".to_owned());
@@ -20,9 +20,9 @@ pub fn describe(seq: u64, time: &str, record: &Record<'_>, names: &Names) -> Str
     format!("{seq:>8}  {time}  {}: {}{payload}", record.actor, parts.join("; "))
 }
 
-struct Described<'a>(&'a Event, &'a Names);
+struct EventText<'a>(&'a Event, &'a Names);
 
-impl Display for Described<'_> {
+impl Display for EventText<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         self.0.describe(self.1, f)
     }

@@ -2,7 +2,7 @@
 
 use upesi_ledger::{
     AbortKind, AccountId, Actor, AdminCommand, CallbackContent, CallbackKey, Command, Decision, Event,
-    LedgerAccountTypeId, Payload, Refusal, Settled, Subject, Transfer, TransferState,
+    LedgerAccountTypeId, Payload, Refusal, SettlementMode, Subject, Transfer, TransferState,
 };
 use upesi_process::exit::Exit;
 use upesi_types::{Amount, Currency, ErrorCode, TransferId};
@@ -122,7 +122,7 @@ fn prepared(decision: &mut Decision) -> &mut Transfer {
 }
 
 fn committed(id: TransferId, fulfilment: [u8; 32]) -> Event {
-    let settled = Settled::InWindow;
+    let settled = SettlementMode::InWindow;
     Event::TransferCommitted { id, fulfilment, fingerprint: [0; 16], extensions: None, settled }
 }
 

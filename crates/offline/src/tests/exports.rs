@@ -8,7 +8,7 @@ use upesi_process::exit::{Exit, Failure};
 use upesi_process::times::ZoneArguments;
 use upesi_types::Amount;
 
-use super::conversions;
+use super::fx_transfers;
 use super::journal::{TestJournal, amount, fsp, id, kes};
 use crate::export::{ExportArguments, Format, Kind, export};
 
@@ -44,7 +44,7 @@ fn units(text: &serde_json::Value) -> i64 {
 
 /// A converted payment, one from a DFSP behind a proxy and a plain one in window 1, and another one in window 2.
 fn traded() -> TestJournal {
-    let mut journal = conversions::after(4);
+    let mut journal = fx_transfers::after(4);
     let (proxy, far, currency) = (fsp("proxybank"), fsp("farbank"), kes());
     journal.admin(AdminCommand::CreateParticipant { name: proxy, currency, is_proxy: true });
     let (net_debit_cap, initial_position) = (amount("100"), Amount::ZERO);

@@ -1,8 +1,8 @@
 //! Hostile texts in every field and every output: no hidden text, no further line, no formula, no other path.
 
-use upesi_ledger::command::{Abort, Act, Authority, Deed, FundsPrepare};
+use upesi_ledger::command::{Abort, AuditedCommand, Authority, FundsPrepare, OperatorAction};
 use upesi_ledger::{
-    AdminCommand, Attribution, Command, Event, FundsDirection, LedgerAccountTypeId, Payload, WindowId,
+    AdminCommand, AuditActor, Command, Event, FundsDirection, LedgerAccountTypeId, Payload, WindowId,
 };
 use upesi_process::csv;
 use upesi_process::terminal::Escaping;
@@ -67,7 +67,7 @@ fn day(random: &mut Random) -> (TestJournal, FspId) {
         fingerprint: [2; 16],
     };
     journal.command(&Command::Abort(abort), Payload::default());
-    let by = Attribution {
+    let by = AuditActor {
         operator: text(random).into(),
         known_by: text(random).into(),
         address: Some(text(random).into()),
@@ -75,9 +75,11 @@ fn day(random: &mut Random) -> (TestJournal, FspId) {
         action: "iam.user".into(),
         reason: Some(text(random).into()),
     };
-    let deed = Deed::Refused { object: text(random).into(), why: text(random).into() };
-    journal
-        .command(&Command::Act(Box::new(Act { by, deed, authority: Authority::ALONE })), Payload::default());
+    let action = OperatorAction::Refused { object: text(random).into(), why: text(random).into() };
+    journal.command(
+        &Command::Audited(Box::new(AuditedCommand { by, action, authority: Authority::ALONE })),
+        Payload::default(),
+    );
     journal.admin(AdminCommand::CloseWindow { id: WindowId(1), reason: text(random).into() });
     (journal, name)
 }

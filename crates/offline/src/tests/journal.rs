@@ -8,7 +8,7 @@ use upesi_journal::{Batch, DataDirectory, Disk, Options, SnapshotStore, Writer};
 use upesi_ledger::codec::Encoder;
 use upesi_ledger::command::{Fulfil, FulfilState, Fulfilment, FundsPrepare, NewSettlementModel, Prepare};
 use upesi_ledger::{
-    AdminCommand, Archived, Command, Decision, Facts, FundsDirection, Ledger, LedgerAccountTypeId,
+    AdminCommand, Archived, Command, Decision, DecisionInput, FundsDirection, Ledger, LedgerAccountTypeId,
     LedgerConfig, Payload, Record, Stored as _,
 };
 use upesi_tables::archive::{Archive, ArchiveOptions, FjallArchive};
@@ -201,7 +201,7 @@ impl TestJournal {
     /// The ledger's decision.
     pub fn decide(&self, command: &Command) -> Decision {
         let mut decision = Decision::default();
-        let facts = Facts::new(self.now().into(), &Archived::Absent);
+        let facts = DecisionInput::new(self.now().into(), &Archived::Absent);
         self.ledger.decide(command, &facts, &mut decision);
         decision
     }

@@ -2,8 +2,8 @@
 
 mod audit;
 mod bulks;
-mod conversions;
 mod exports;
+mod fx_transfers;
 mod hostile;
 mod journal;
 mod print;

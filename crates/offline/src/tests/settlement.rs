@@ -6,7 +6,7 @@ use upesi_ledger::command::{
 };
 use upesi_ledger::{
     AccountId, Actor, AdminCommand, Decision, Delay, Event, FeePayer, FeeTerms, Granularity, Interchange,
-    Payload, Settled, SettlementId, SettlementState, WindowId,
+    Payload, SettlementId, SettlementMode, SettlementState, WindowId,
 };
 use upesi_process::times::Zone;
 use upesi_types::Amount;
@@ -397,7 +397,7 @@ const CASES: &[Case] = &[
         |journal| {
             fulfil_second(journal, |event| {
                 let Event::TransferCommitted { settled, .. } = event else { unreachable!() };
-                *settled = Settled::InWindow;
+                *settled = SettlementMode::InWindow;
             })
         },
         "transfer 00000000-0000-4000-8000-000000000002 is settled InWindow, but its model requires AtOnce { payer: \
@@ -408,7 +408,7 @@ const CASES: &[Case] = &[
         |journal| {
             fulfil_second(journal, |event| {
                 let Event::TransferCommitted { settled, .. } = event else { unreachable!() };
-                let Settled::AtOnce { payer, payee } = settled else { unreachable!() };
+                let SettlementMode::AtOnce { payer, payee } = settled else { unreachable!() };
                 std::mem::swap(payer, payee);
             })
         },
@@ -425,7 +425,7 @@ const CASES: &[Case] = &[
             fulfil_second(journal, |event| {
                 let Event::TransferCommitted { settled, .. } = event else { unreachable!() };
                 let [payer, payee] = [4, 6].map(|number| AccountId::new(number).unwrap());
-                *settled = Settled::AtOnce { payer, payee };
+                *settled = SettlementMode::AtOnce { payer, payee };
             })
         },
         "transfer 00000000-0000-4000-8000-000000000002 is settled AtOnce { payer: AccountId(4), payee: AccountId(6) \

@@ -4,13 +4,14 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 
-use upesi_admin::{AuditKey, EntryFilter, Outcome};
+use upesi_admin::{AttemptOutcome, AuditKey, EntryFilter};
 use upesi_ledger::command::{
-    Act, ApplyNext, Authority, Deed, Entrance, EntranceKind, NewCredential, NewOperator, Verdict, VerdictKind,
+    ApplyNext, AuditedCommand, Authority, CredentialAction, CredentialActionKind, NewCredential, NewOperator,
+    OperatorAction, ProposalDecision, ProposalDecisionKind,
 };
 use upesi_ledger::{
-    AdminCommand, AdminRefusal, Attribution, AuditEntry, Change, ChangeSet, Command, Event, Payload,
-    ProposalState, Role, SEALED_BYTES, Sealed, Secret, SetChange,
+    AdminCommand, AdminRefusal, AuditActor, AuditEntry, Change, ChangeSet, Command, Event, OperatorRole,
+    Payload, ProposalState, SEALED_BYTES, SealedSecret, Secret, SetChange,
 };
 use upesi_process::exit::Exit;
 use upesi_process::times::Zone;
@@ -20,8 +21,8 @@ use super::audit::audited;
 use super::journal::{TestJournal, fsp};
 use crate::trail::{TrailOptions, line, trail};
 
-fn act(deed: Deed) -> Command {
-    let by = Attribution {
+fn act(action: OperatorAction) -> Command {
+    let by = AuditActor {
         operator: "amina".into(),
         known_by: "token 1".into(),
         address: None,
@@ -29,16 +30,16 @@ fn act(deed: Deed) -> Command {
         action: "iam.user".into(),
         reason: None,
     };
-    Command::Act(Box::new(Act { by, deed, authority: Authority::ALONE }))
+    Command::Audited(Box::new(AuditedCommand { by, action, authority: Authority::ALONE }))
 }
 
 /// An action of an operator who is not the only one.
-fn act_of(operator: &str, deed: Deed) -> Command {
-    let Command::Act(mut act) = act(deed) else { unreachable!("it is an act") };
+fn act_of(operator: &str, action: OperatorAction) -> Command {
+    let Command::Audited(mut act) = act(action) else { unreachable!("it is an act") };
     act.by.operator = operator.into();
     act.by.reason = Some("as the board decided".into());
     act.authority = Authority::ALL;
-    Command::Act(act)
+    Command::Audited(act)
 }
 
 /// The auditor knows the used codes.
@@ -46,20 +47,20 @@ fn act_of(operator: &str, deed: Deed) -> Command {
 fn reused_code_is_found() {
     let audited_with = |code_step: u64| {
         let mut journal = TestJournal::onboarded();
-        journal.command(&operator("nia", Role::Viewer), Payload::default());
+        journal.command(&operator("nia", OperatorRole::Viewer), Payload::default());
         let expires_at = journal.now().plus_ms(3_600_000);
         let secret = Secret::Enrolment([7; 32]);
         let new = NewCredential { name: "nia".into(), secret, expires_at };
-        journal.command(&act(Deed::Change(AdminCommand::AddCredential(new))), Payload::default());
-        let sealed = Sealed { salt: [1; 16], memory_kib: 8, passes: 1, secret: [2; SEALED_BYTES] };
+        journal.command(&act(OperatorAction::Change(AdminCommand::AddCredential(new))), Payload::default());
+        let sealed = SealedSecret { salt: [1; 16], memory_kib: 8, passes: 1, secret: [2; SEALED_BYTES] };
         let enter = |code_step, kind| {
             let operator = "nia".into();
-            act(Deed::Enter(Entrance { operator, code_step, kind }))
+            act(OperatorAction::Credential(CredentialAction { operator, code_step, kind }))
         };
-        let enrol = EntranceKind::Enrol { token: [7; 32], sealed };
+        let enrol = CredentialActionKind::Enrol { token: [7; 32], sealed };
         journal.command(&enter(10, enrol), Payload::default());
         let change = Change::new("session 1", "none", "open");
-        let session = EntranceKind::Session { credential: 2, change, sealed: None };
+        let session = CredentialActionKind::Session { credential: 2, change, sealed: None };
         let mut opened = journal.decide(&enter(11, session));
         let Some(Event::CodeUsed { code_step: used, .. }) = opened.events.first_mut() else { panic!() };
         *used = code_step;
@@ -78,15 +79,15 @@ fn approval_by_the_wrong_operator_is_found() {
         let mut journal = TestJournal::onboarded();
         let new = NewOperator {
             name: "first".into(),
-            roles: [Role::Treasury].into_iter().collect(),
+            roles: [OperatorRole::Treasury].into_iter().collect(),
             participant: None,
             is_active: true,
         };
-        let propose = act_of("amina", Deed::Change(AdminCommand::SetOperator(new)));
+        let propose = act_of("amina", OperatorAction::Change(AdminCommand::SetOperator(new)));
         journal.command(&propose, Payload::default());
-        let kind = VerdictKind::Approve(|refusal| format!("{refusal:?}"));
-        let verdict = Verdict { id: 1, kind, comment: None };
-        let mut approved = journal.decide(&act_of("brian", Deed::Verdict(verdict)));
+        let kind = ProposalDecisionKind::Approve(|refusal| format!("{refusal:?}"));
+        let verdict = ProposalDecision { id: 1, kind, comment: None };
+        let mut approved = journal.decide(&act_of("brian", OperatorAction::Decide(verdict)));
         change(&mut approved.events);
         journal.write(&approved, Payload::default());
         audited(&mut journal).findings.join("; ")
@@ -121,11 +122,11 @@ fn wrong_step_of_a_change_set_is_found() {
             account("HUB_MULTILATERAL_SETTLEMENT"),
         ];
         let set = AdminCommand::ChangeSet(ChangeSet { name: "TZS".into(), changes });
-        journal.command(&act_of("amina", Deed::Change(set)), Payload::default());
+        journal.command(&act_of("amina", OperatorAction::Change(set)), Payload::default());
         let words = |refusal: &AdminRefusal| format!("{refusal:?}");
-        let verdict = Verdict { id: 1, kind: VerdictKind::Approve(words), comment: None };
-        journal.command(&act_of("brian", Deed::Verdict(verdict)), Payload::default());
-        let step = act_of("hub", Deed::ApplyNext(ApplyNext { id: 1, words }));
+        let verdict = ProposalDecision { id: 1, kind: ProposalDecisionKind::Approve(words), comment: None };
+        journal.command(&act_of("brian", OperatorAction::Decide(verdict)), Payload::default());
+        let step = act_of("hub", OperatorAction::ApplyNext(ApplyNext { id: 1, words }));
         journal.command(&step, Payload::default());
         let mut second = journal.decide(&step);
         change(&mut second.events);
@@ -164,17 +165,17 @@ fn ended(events: &mut [Event], change: impl Fn(&mut Option<Box<str>>, &mut Propo
     }
 }
 
-fn operator(name: &str, role: Role) -> Command {
+fn operator(name: &str, role: OperatorRole) -> Command {
     let roles = [role].into_iter().collect();
     let new = NewOperator { name: name.into(), roles, participant: None, is_active: true };
-    act(Deed::Change(AdminCommand::SetOperator(new)))
+    act(OperatorAction::Change(AdminCommand::SetOperator(new)))
 }
 
 /// The findings in a journal with two actions. The second one is changed before it is written.
 fn changed(change: impl FnOnce(&mut Vec<Event>)) -> Vec<String> {
     let mut journal = TestJournal::onboarded();
-    journal.command(&operator("first", Role::Viewer), Payload::default());
-    let mut second = journal.decide(&operator("second", Role::Viewer));
+    journal.command(&operator("first", OperatorRole::Viewer), Payload::default());
+    let mut second = journal.decide(&operator("second", OperatorRole::Viewer));
     change(&mut second.events);
     journal.write(&second, Payload::default());
     audited(&mut journal).findings
@@ -199,7 +200,7 @@ fn changed_entry_of_the_audit_trail_is_found() {
         |events| entry(events).refused = Some("no".into()),
         // The effect, with the unchanged entry.
         |events| match &mut events[0] {
-            Event::OperatorSet { roles, .. } => *roles = [Role::Treasury].into_iter().collect(),
+            Event::OperatorSet { roles, .. } => *roles = [OperatorRole::Treasury].into_iter().collect(),
             other => panic!("{other:?} is not an operator"),
         },
         |events| {
@@ -218,12 +219,12 @@ fn missing_entry_of_the_audit_trail_is_found() {
     let third = {
         let mut journal = TestJournal::onboarded();
         for name in ["first", "second"] {
-            journal.command(&operator(name, Role::Viewer), Payload::default());
+            journal.command(&operator(name, OperatorRole::Viewer), Payload::default());
         }
-        journal.decide(&act(Deed::Elsewhere(Change::new("oracle 1", "none", "http://oracle"))))
+        journal.decide(&act(OperatorAction::External(Change::new("oracle 1", "none", "http://oracle"))))
     };
     let mut journal = TestJournal::onboarded();
-    journal.command(&operator("first", Role::Viewer), Payload::default());
+    journal.command(&operator("first", OperatorRole::Viewer), Payload::default());
     journal.write(&third, Payload::default());
     let findings = audited(&mut journal).findings;
     assert!(
@@ -260,10 +261,10 @@ pub(super) fn printed(options: &TrailOptions) -> (String, String, Option<(Exit, 
 pub(super) fn with_entries() -> TestJournal {
     let mut journal = TestJournal::onboarded();
     for name in ["first", "second", "third"] {
-        journal.command(&operator(name, Role::Viewer), Payload::default());
+        journal.command(&operator(name, OperatorRole::Viewer), Payload::default());
     }
     let (object, why) = ("GET /x\u{1b}[2J".into(), "needs more".into());
-    journal.command(&act(Deed::Refused { object, why }), Payload::default());
+    journal.command(&act(OperatorAction::Refused { object, why }), Payload::default());
     journal.close();
     journal
 }
@@ -281,7 +282,7 @@ fn trail_is_printed_filtered_and_verified() {
     assert!(lines[3].ends_with("iam.user  REFUSED GET /x\\u001b[2J: needs more"), "{text}");
     assert!(told.contains("entries 1 to 4 of the audit trail: the chain is intact; 4 printed"), "{told}");
 
-    let refused = EntryFilter { outcome: Some(Outcome::Refused), ..EntryFilter::default() };
+    let refused = EntryFilter { outcome: Some(AttemptOutcome::Refused), ..EntryFilter::default() };
     let (text, told, failure) = printed(&TrailOptions { filter: refused, json: true, ..all.clone() });
     assert_eq!(failure, None);
     let entry: serde_json::Value = serde_json::from_str(&text).unwrap();
@@ -303,7 +304,7 @@ fn break_of_the_chain_is_reported_with_exit_code_65() {
         ),
         (
             |events| match &mut events[0] {
-                Event::OperatorSet { roles, .. } => *roles = [Role::Treasury].into_iter().collect(),
+                Event::OperatorSet { roles, .. } => *roles = [OperatorRole::Treasury].into_iter().collect(),
                 other => panic!("{other:?} is not an operator"),
             },
             "entry 2 does not follow from the entry before it and from its own record",
@@ -311,8 +312,8 @@ fn break_of_the_chain_is_reported_with_exit_code_65() {
         (|events| entry(events).number = 3, "found entry 3 instead of entry 2"),
     ] {
         let mut journal = TestJournal::onboarded();
-        journal.command(&operator("first", Role::Viewer), Payload::default());
-        let mut second = journal.decide(&operator("second", Role::Viewer));
+        journal.command(&operator("first", OperatorRole::Viewer), Payload::default());
+        let mut second = journal.decide(&operator("second", OperatorRole::Viewer));
         change(&mut second.events);
         journal.write(&second, Payload::default());
         let (text, told, failure) = printed(&TrailOptions { verify_only: true, ..options(&journal) });
@@ -343,7 +344,7 @@ fn flipped_byte_of_an_entry_ends_with_65() {
 fn truncated_trail_is_found_by_a_snapshot() {
     let mut ahead = with_entries();
     let mut journal = TestJournal::onboarded();
-    journal.command(&operator("first", Role::Viewer), Payload::default());
+    journal.command(&operator("first", OperatorRole::Viewer), Payload::default());
     journal.write_snapshot(&journal.ledger);
     let (_, told, failure) = printed(&options(&journal));
     assert_eq!(failure, None);
@@ -401,14 +402,14 @@ fn checkpoints_find_a_rewritten_or_truncated_trail() {
 
     let mut anew = TestJournal::onboarded();
     for name in ["first", "other", "third", "fourth"] {
-        anew.command(&operator(name, Role::Viewer), Payload::default());
+        anew.command(&operator(name, OperatorRole::Viewer), Payload::default());
     }
     assert_eq!(printed(&options(&anew)).2, None);
     let message = keys.check(&anew, &made).1.unwrap();
     assert!(message.contains("entry 4 differs from the entry of the checkpoint of 2031-04-01"), "{message}");
 
     let mut short = TestJournal::onboarded();
-    short.command(&operator("first", Role::Viewer), Payload::default());
+    short.command(&operator("first", OperatorRole::Viewer), Payload::default());
     let message = keys.check(&short, &made).1.unwrap();
     assert!(message.contains("but the checkpoint of 2031-04-01") && message.contains("cut off"), "{message}");
 
@@ -422,7 +423,7 @@ fn checkpoints_find_a_rewritten_or_truncated_trail() {
 
 #[test]
 fn printed_line_shows_reason_and_origin() {
-    let mut one = match with_entries().decide(&operator("last", Role::Viewer)).events.pop() {
+    let mut one = match with_entries().decide(&operator("last", OperatorRole::Viewer)).events.pop() {
         Some(Event::OperatorActed(entry)) => *entry,
         other => panic!("{other:?}"),
     };

@@ -19,7 +19,7 @@ use upesi_tables::store::{Store, Table, Transaction, Value};
 use upesi_types::{Currency, FspId};
 
 pub use self::error::RegisterError;
-use crate::party::{Entry, Owner, PartyIdType};
+use crate::party::{DirectoryEntry, Owner, PartyIdType};
 
 /// Maximum number of entries of one identifier: sub ids times currencies. They are stored together, so a lookup is one
 /// read. A business with more tills needs an external oracle.
@@ -82,7 +82,7 @@ impl BuiltInDirectory {
     }
 
     /// Registers a party. Registering an existing entry again is a success.
-    pub async fn register(&self, entry: &Entry) -> Result<(), RegisterError> {
+    pub async fn register(&self, entry: &DirectoryEntry) -> Result<(), RegisterError> {
         let entry = entry.clone();
         let (kind, id) = (entry.kind, entry.id.clone());
         let changed = self.change_owners(kind, id, move |owners| owners::register(owners, &entry));
@@ -96,7 +96,7 @@ impl BuiltInDirectory {
     /// With more than [`BATCH_ENTRIES_MAX`] entries.
     pub async fn register_batch(
         &self,
-        entries: Vec<Entry>,
+        entries: Vec<DirectoryEntry>,
     ) -> Result<Vec<Result<(), RegisterError>>, RegisterError> {
         assert!(entries.len() <= BATCH_ENTRIES_MAX, "a batch of {} entries", entries.len());
         let parties = self.parties.clone();
@@ -120,7 +120,7 @@ impl BuiltInDirectory {
     ///
     /// Errors: [`RegisterError::NotRegistered`] if the entry does not exist, or several with other currencies do;
     /// [`RegisterError::NotOwner`] if it belongs to a DFSP other than `by` and ownership is checked.
-    pub async fn change(&self, entry: &Entry, by: Option<&FspId>) -> Result<(), RegisterError> {
+    pub async fn change(&self, entry: &DirectoryEntry, by: Option<&FspId>) -> Result<(), RegisterError> {
         let (entry, by) = (entry.clone(), self.checked(by));
         let (kind, id) = (entry.kind, entry.id.clone());
         let changed = self.change_owners(kind, id, move |owners| owners::change(owners, &entry, by.as_ref()));
@@ -128,7 +128,7 @@ impl BuiltInDirectory {
     }
 
     /// Registers a party, or assigns it to another DFSP: for operators.
-    pub async fn put(&self, entry: &Entry) -> Result<(), RegisterError> {
+    pub async fn put(&self, entry: &DirectoryEntry) -> Result<(), RegisterError> {
         let entry = entry.clone();
         let (kind, id) = (entry.kind, entry.id.clone());
         self.change_owners(kind, id, move |owners| owners::put(owners, &entry)).await.map(drop)

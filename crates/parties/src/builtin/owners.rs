@@ -4,13 +4,13 @@
 use upesi_types::{Currency, ErrorCode, FspId};
 
 use super::{OWNERS_MAX, RegisterError};
-use crate::party::{Entry, Owner};
+use crate::party::{DirectoryEntry, Owner};
 
 /// Adds an owner. `false` if the same DFSP had already registered it.
 ///
 /// An entry without a currency covers all of them: no other DFSP may then register one of them, and it cannot cover all
 /// if another DFSP has one.
-pub(crate) fn register(owners: &mut Vec<Owner>, entry: &Entry) -> Result<bool, RegisterError> {
+pub(crate) fn register(owners: &mut Vec<Owner>, entry: &DirectoryEntry) -> Result<bool, RegisterError> {
     if let Some(other) = owners.iter().find(|owner| owner.fsp != entry.fsp && owner.overlaps(entry)) {
         return Err(RegisterError::AlreadyRegistered { id: entry.id.clone(), fsp: other.fsp });
     }
@@ -18,7 +18,7 @@ pub(crate) fn register(owners: &mut Vec<Owner>, entry: &Entry) -> Result<bool, R
 }
 
 /// Adds an owner if no entry has its sub id and currency.
-fn insert(owners: &mut Vec<Owner>, entry: &Entry) -> Result<bool, RegisterError> {
+fn insert(owners: &mut Vec<Owner>, entry: &DirectoryEntry) -> Result<bool, RegisterError> {
     match position(owners, entry) {
         Some(_) => Ok(false),
         None if owners.len() == OWNERS_MAX => Err(RegisterError::TooManyOwners),
@@ -40,7 +40,7 @@ fn replace(owners: &mut Vec<Owner>, at: usize, owner: Owner) {
 }
 
 /// Adds an owner, or replaces the one with the same sub id and currency. `false` if nothing changed.
-pub(crate) fn put(owners: &mut Vec<Owner>, entry: &Entry) -> Result<bool, RegisterError> {
+pub(crate) fn put(owners: &mut Vec<Owner>, entry: &DirectoryEntry) -> Result<bool, RegisterError> {
     match position(owners, entry) {
         Some(at) if owners[at].fsp != entry.fsp => {
             replace(owners, at, entry.owner());
@@ -53,7 +53,7 @@ pub(crate) fn put(owners: &mut Vec<Owner>, entry: &Entry) -> Result<bool, Regist
 /// Assigns an existing entry to another DFSP. If it is the only one of its sub id, its currency may also change.
 pub(crate) fn change(
     owners: &mut Vec<Owner>,
-    entry: &Entry,
+    entry: &DirectoryEntry,
     by: Option<&FspId>,
 ) -> Result<bool, RegisterError> {
     let at = match position(owners, entry) {
@@ -91,7 +91,7 @@ pub(crate) fn remove(
     }
 }
 
-fn position(owners: &[Owner], entry: &Entry) -> Option<usize> {
+fn position(owners: &[Owner], entry: &DirectoryEntry) -> Option<usize> {
     owners.iter().position(|owner| owner.slot() == entry.slot())
 }
 

@@ -141,7 +141,7 @@ async fn identifiers_are_compared_exactly_and_per_type() {
         for kind in [PartyIdType::Msisdn, PartyIdType::Alias] {
             assert_eq!(directory.find(kind, id).unwrap(), []);
             let owner = format!("{kind}{index}").replace('_', "");
-            let entry = Entry { kind, ..entry(id, "-", "-", &owner) };
+            let entry = DirectoryEntry { kind, ..entry(id, "-", "-", &owner) };
             directory.register(&entry).await.unwrap();
             assert_eq!(directory.find(kind, id).unwrap(), [entry.owner()]);
         }
@@ -199,15 +199,15 @@ async fn value_of_another_version_is_reported() {
 
 #[derive(Clone, Debug)]
 enum Step {
-    Register(Entry),
-    Put(Entry),
-    Change(Entry, Option<FspId>),
+    Register(DirectoryEntry),
+    Put(DirectoryEntry),
+    Change(DirectoryEntry, Option<FspId>),
     /// The entry's sub id, and its currency or all currencies.
-    Remove(Entry, bool, Option<FspId>),
+    Remove(DirectoryEntry, bool, Option<FspId>),
     Reopen,
 }
 
-fn any_entry() -> impl Strategy<Value = Entry> {
+fn any_entry() -> impl Strategy<Value = DirectoryEntry> {
     let pick = |words: &'static [&'static str]| prop::sample::select(words);
     (pick(&["1", "11", "2"]), pick(&["-", "a", "b"]), pick(&["-", "USD", "KES"]), pick(&["green", "blue"]))
         .prop_map(|(id, sub_id, currency, owner)| entry(id, sub_id, currency, owner))
@@ -234,7 +234,7 @@ type Slot = (Option<Box<str>>, Option<Currency>);
 struct Model(BTreeMap<(Box<str>, Slot), FspId>);
 
 impl Model {
-    fn slot(entry: &Entry) -> (Box<str>, Slot) {
+    fn slot(entry: &DirectoryEntry) -> (Box<str>, Slot) {
         (entry.id.clone(), (entry.sub_id.clone(), entry.currency))
     }
 

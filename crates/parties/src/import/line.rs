@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use upesi_types::{Currency, FspId};
 
-use crate::party::{Entry, PartyIdType, check_identifier};
+use crate::party::{DirectoryEntry, PartyIdType, check_identifier};
 
 /// Maximum length of a line, in bytes: five fields of maximum length, quoted and in four-byte characters, are shorter.
 pub const LINE_BYTES_MAX: usize = 4096;
@@ -62,7 +62,7 @@ impl Columns {
     /// Parses a line; `None` if it is blank or, as spreadsheets write it, has only empty cells.
     ///
     /// Errors: the reason why it is not an entry.
-    pub fn entry(&self, line: &str) -> Option<Result<Entry, String>> {
+    pub fn entry(&self, line: &str) -> Option<Result<DirectoryEntry, String>> {
         let line = line.strip_suffix('\r').unwrap_or(line);
         if line.len() > LINE_BYTES_MAX {
             return Some(Err(format!("the line has more than {LINE_BYTES_MAX} bytes")));
@@ -74,7 +74,7 @@ impl Columns {
         }
     }
 
-    pub(super) fn read(&self, fields: &[Cow<'_, str>]) -> Result<Entry, String> {
+    pub(super) fn read(&self, fields: &[Cow<'_, str>]) -> Result<DirectoryEntry, String> {
         if fields.len() != self.count {
             return Err(format!("the line has {} fields instead of {}", fields.len(), self.count));
         }
@@ -92,7 +92,7 @@ impl Columns {
         };
         let fsp = FspId::parse(field(FSP))
             .ok_or_else(|| format!("fspId {:?} cannot be the name of a DFSP", field(FSP)))?;
-        Ok(Entry { kind, id: field(ID).into(), sub_id: sub_id.map(Into::into), currency, fsp })
+        Ok(DirectoryEntry { kind, id: field(ID).into(), sub_id: sub_id.map(Into::into), currency, fsp })
     }
 }
 

@@ -14,7 +14,7 @@ use upesi_types::FspId;
 pub use self::line::{COLUMNS, Columns, LINE_BYTES_MAX};
 use super::builtin::owners;
 use crate::builtin::{BuiltInDirectory, RegisterError, change_in};
-use crate::party::Entry;
+use crate::party::DirectoryEntry;
 
 /// Maximum number of lines in a chunk. A chunk occupies the writer of the store for some tens of milliseconds.
 pub const CHUNK_LINES_MAX: usize = 10_000;
@@ -69,7 +69,7 @@ pub enum Conflict {
 pub struct Chunk {
     from: u64,
     /// `None` for a blank line.
-    lines: Vec<Option<Result<Entry, String>>>,
+    lines: Vec<Option<Result<DirectoryEntry, String>>>,
     conflict: Conflict,
 }
 
@@ -230,7 +230,7 @@ fn register(
 fn register_line(
     transaction: &mut Transaction<'_>,
     parties: &Table,
-    entry: &Entry,
+    entry: &DirectoryEntry,
     conflict: Conflict,
     is_new: bool,
 ) -> Result<Result<(), String>, TablesError> {

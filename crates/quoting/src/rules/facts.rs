@@ -13,7 +13,7 @@ use super::json::Json;
 
 /// A fact for conditions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fact {
+pub(crate) enum RequestFact {
     /// `quoteRequest`, `bulkQuoteRequest` or `fxQuoteRequest`.
     Operation,
     /// The participant that sent the request.
@@ -26,7 +26,7 @@ pub(crate) enum Fact {
     Headers,
 }
 
-impl Fact {
+impl RequestFact {
     pub(crate) fn parse(name: &str) -> Option<Self> {
         Some(match name {
             "operation" => Self::Operation,
@@ -41,7 +41,7 @@ impl Fact {
 
 /// The facts of one request.
 #[derive(Debug)]
-pub(crate) struct Facts {
+pub(crate) struct RequestFacts {
     operation: Json,
     payer: Json,
     payee: Json,
@@ -49,7 +49,7 @@ pub(crate) struct Facts {
     headers: Json,
 }
 
-impl Facts {
+impl RequestFacts {
     /// The facts of a request. Unknown participants are `null`.
     pub(crate) fn of(
         request: &Request,
@@ -73,13 +73,13 @@ impl Facts {
         })
     }
 
-    pub(crate) const fn get(&self, fact: Fact) -> &Json {
+    pub(crate) const fn get(&self, fact: RequestFact) -> &Json {
         match fact {
-            Fact::Operation => &self.operation,
-            Fact::Payer => &self.payer,
-            Fact::Payee => &self.payee,
-            Fact::Payload => &self.payload,
-            Fact::Headers => &self.headers,
+            RequestFact::Operation => &self.operation,
+            RequestFact::Payer => &self.payer,
+            RequestFact::Payee => &self.payee,
+            RequestFact::Payload => &self.payload,
+            RequestFact::Headers => &self.headers,
         }
     }
 

@@ -28,8 +28,8 @@ use upesi_delivery::relayed::ErrorInformation;
 use upesi_http::HeaderMap;
 use upesi_types::{ErrorCode, FspId};
 
-use facts::Fact;
-pub(crate) use facts::Facts;
+use facts::RequestFact;
+pub(crate) use facts::RequestFacts;
 use json::Json;
 use operator::Operator;
 use path::Path;
@@ -65,7 +65,7 @@ enum Condition {
 
 #[derive(Debug)]
 struct Test {
-    fact: Fact,
+    fact: RequestFact,
     path: Path,
     operator: Operator,
     value: Operand,
@@ -74,7 +74,7 @@ struct Test {
 #[derive(Debug)]
 enum Operand {
     Constant(Json),
-    Fact(Fact, Path),
+    Fact(RequestFact, Path),
 }
 
 #[derive(Debug)]
@@ -85,7 +85,7 @@ enum Event {
 
 /// Decision of the rules about a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum RuleDecision {
     /// The request is forwarded unchanged.
     Pass,
     /// The sender gets this error.
@@ -114,14 +114,14 @@ impl Rules {
 
     /// Applies the rules to a request. A rejection takes precedence over a reroute, and the first rejection in order of
     /// priority over the others. If two rules reroute, the sender gets the error 2001.
-    pub(crate) fn judge(&self, facts: &Facts) -> Verdict {
-        let mut verdict = Verdict::Pass;
+    pub(crate) fn judge(&self, facts: &RequestFacts) -> RuleDecision {
+        let mut verdict = RuleDecision::Pass;
         let mut several = None;
         for rule in self.rules.iter().filter(|rule| rule.condition.holds(facts)) {
             match (&rule.event, &verdict) {
-                (Event::Refuse(error), _) => return Verdict::Refuse(error.clone()),
-                (Event::Reroute { receiver, headers }, Verdict::Pass) => {
-                    verdict = Verdict::Reroute { receiver: *receiver, headers: headers.clone() };
+                (Event::Refuse(error), _) => return RuleDecision::Refuse(error.clone()),
+                (Event::Reroute { receiver, headers }, RuleDecision::Pass) => {
+                    verdict = RuleDecision::Reroute { receiver: *receiver, headers: headers.clone() };
                 }
                 (Event::Reroute { .. }, _) => several = Some(&rule.title),
             }
@@ -132,14 +132,14 @@ impl Rules {
                 "two quoting rules name a destination for one request; the request was rejected"
             );
             let detail = "several rules name a destination for the quote";
-            return Verdict::Refuse(ErrorInformation::new(ErrorCode::INTERNAL, detail));
+            return RuleDecision::Refuse(ErrorInformation::new(ErrorCode::INTERNAL, detail));
         }
         verdict
     }
 }
 
 impl Condition {
-    fn holds(&self, facts: &Facts) -> bool {
+    fn holds(&self, facts: &RequestFacts) -> bool {
         match self {
             Self::All(conditions) => conditions.iter().all(|condition| condition.holds(facts)),
             Self::Any(conditions) => conditions.iter().any(|condition| condition.holds(facts)),
@@ -149,7 +149,7 @@ impl Condition {
 }
 
 impl Test {
-    fn holds(&self, facts: &Facts) -> bool {
+    fn holds(&self, facts: &RequestFacts) -> bool {
         let found = self.path.find(facts.get(self.fact));
         match &self.value {
             Operand::Constant(value) => self.operator.holds(found.as_ref(), Some(value)),
@@ -181,8 +181,8 @@ mod tests {
         r#"{"type":"INVALID_QUOTE_REQUEST","params":{"FSPIOPError":"PAYEE_ERROR","message":"no"}}"#;
     const TEST: &str = r#"{"fact":"operation","operator":"equal","value":"quoteRequest"}"#;
 
-    fn facts() -> Facts {
-        Facts::for_test(
+    fn facts() -> RequestFacts {
+        RequestFacts::for_test(
             [r#""quoteRequest""#, PAYER, PAYEE, PAYLOAD, HEADERS].map(|text| Json::read(text).unwrap()),
         )
     }
@@ -191,11 +191,11 @@ mod tests {
         table.lines().filter(|line| !line.is_empty() && !line.starts_with('#'))
     }
 
-    fn refusal(code: ErrorCode, message: &str) -> Verdict {
-        Verdict::Refuse(ErrorInformation::new(code, message))
+    fn refusal(code: ErrorCode, message: &str) -> RuleDecision {
+        RuleDecision::Refuse(ErrorInformation::new(code, message))
     }
 
-    fn judge(rules: &[(&str, &str)]) -> Verdict {
+    fn judge(rules: &[(&str, &str)]) -> RuleDecision {
         let rules: Vec<String> = rules
             .iter()
             .map(|(more, event)| format!(r#"{{"conditions":{{"all":[{TEST}]}},{more}"event":{event}}}"#))
@@ -253,11 +253,11 @@ mod tests {
         let limit = r#"{"type":"INVALID_QUOTE_REQUEST","params":{"FSPIOPError":4200}}"#;
         let reroute = r#"{"type":"INTERCEPT_QUOTE","params":{"rerouteToFsp":"fxp","sourceCurrency":"EUR",
         "rerouteToFspCurrency":"XOF","additionalHeaders":{"X-Hop":"1"}}}"#;
-        let to_fxp = Verdict::Reroute {
+        let to_fxp = RuleDecision::Reroute {
             receiver: FspId::parse("fxp").unwrap(),
             headers: Some(Arc::new(HeaderMap::from_iter([("x-hop".parse().unwrap(), "1".parse().unwrap())]))),
         };
-        assert_eq!(Rules::default().judge(&facts()), Verdict::Pass);
+        assert_eq!(Rules::default().judge(&facts()), RuleDecision::Pass);
         assert_eq!(judge(&[("", payee), ("", limit)]), refusal(ErrorCode::PAYEE, "no"));
         assert_eq!(judge(&[("", limit), ("", payee)]), refusal(ErrorCode::PAYER_LIMIT, ""));
         assert_eq!(judge(&[("", payee), (r#""priority":2,"#, limit)]), refusal(ErrorCode::PAYER_LIMIT, ""));

@@ -9,8 +9,8 @@ use upesi_types::{ErrorCode, FspId};
 
 use super::json::Json;
 use super::{
-    CONDITION_LEVELS_MAX, Condition, Event, Fact, Operand, Operator, Path, RULES_BYTES_MAX, RULES_MAX, Rule,
-    Test,
+    CONDITION_LEVELS_MAX, Condition, Event, Operand, Operator, Path, RULES_BYTES_MAX, RULES_MAX, RequestFact,
+    Rule, Test,
 };
 
 /// Reason why a rules file is rejected.
@@ -141,10 +141,10 @@ fn read_operand(value: Json, operator: Operator, at: &str) -> Result<Operand, Mi
     }
 }
 
-fn read_fact(members: &mut Members, at: &str) -> Result<Fact, Mistake> {
+fn read_fact(members: &mut Members, at: &str) -> Result<RequestFact, Mistake> {
     let name = text(take(members, at, "fact")?, &join(at, "fact"))?;
     let known = "is not one of operation, payer, payee, payload, headers";
-    Fact::parse(&name).ok_or_else(|| mistake(&join(at, "fact"), &format!("'{name}' {known}")))
+    RequestFact::parse(&name).ok_or_else(|| mistake(&join(at, "fact"), &format!("'{name}' {known}")))
 }
 
 fn read_path(members: &mut Members, at: &str) -> Result<Path, Mistake> {

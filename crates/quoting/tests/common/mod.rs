@@ -312,7 +312,7 @@ pub fn bulk(changes: &[(&str, &str)]) -> String {
     change(&body, changes)
 }
 
-pub fn conversion(changes: &[(&str, &str)]) -> String {
+pub fn fx_quote(changes: &[(&str, &str)]) -> String {
     let body = format!(
         r#"{{"conversionRequestId":"{QUOTE_ID}","conversionTerms":{{"conversionId":"{TRANSACTION_ID}",
         "initiatingFsp":"bluebank","counterPartyFsp":"fxp","amountType":"SEND",

@@ -62,7 +62,7 @@ async fn each_kind_of_request_is_answered_by_its_receiver_only() {
     for (ask, base, body, expected) in [
         (format!("GET /quotes/{QUOTE_ID}"), "quotes", String::new(), 3205),
         ("POST /bulkQuotes".to_owned(), "bulkQuotes", bulk(&[]), 3209),
-        ("POST /fxQuotes".to_owned(), "fxQuotes", conversion(&[]), 3205),
+        ("POST /fxQuotes".to_owned(), "fxQuotes", fx_quote(&[]), 3205),
         ("POST /transactionRequests".to_owned(), "transactionRequests", request_to_pay(), 3206),
         (
             format!(

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use upesi_cluster::{Beginning, Entry, Kind, StorePosition};
+use upesi_cluster::{EntryKind, LogEntry, LogStart, StorePosition};
 use upesi_journal::sim_disk::SimDisk;
 use upesi_journal::{Appender, Batch, Disk, END, EmbeddedLog, Log, Options};
-use upesi_replication::{Copied, ReplicationError, Stood};
+use upesi_replication::{CopyPosition, ReplicationError, StandbyOutcome};
 
 use crate::repair::{examined, stops};
 use crate::support::{Fate, MemoryLog, Node, claim};
@@ -44,13 +44,13 @@ fn records_from(disk: &SimDisk, first: u64) -> Vec<(i64, u8)> {
     records
 }
 
-fn follows(node: &Node, log: &MemoryLog, end: Copied) {
+fn follows(node: &Node, log: &MemoryLog, end: CopyPosition) {
     let stood = node.stand_by(log, |at| (at.seq, at.store.seq) == (end.seq, end.store_seq));
-    assert!(matches!(stood.expect("a sound log"), Stood::Stopped));
+    assert!(matches!(stood.expect("a sound log"), StandbyOutcome::Stopped));
 }
 
 /// Three nodes with 30, 25 and 4 records in journal and store. The first node's oldest files are removed.
-fn trimmed() -> ([Node; 3], Beginning) {
+fn trimmed() -> ([Node; 3], LogStart) {
     let (log, nodes) = (MemoryLog::default(), [0, 1, 2].map(Node::new));
     let journal = nodes[0].elected(&log);
     let mut store = journal.store().expect("not claimed").appender;
@@ -59,7 +59,7 @@ fn trimmed() -> ([Node; 3], Beginning) {
         appender.append(&mut large(seq)).expect("appended");
         store.append(&mut large(seq)).expect("appended");
         if let Some(node) = [(4, 2), (25, 1)].iter().find_map(|(at, node)| (*at == seq).then_some(*node)) {
-            follows(&nodes[node], &log, Copied { seq, store_seq: seq });
+            follows(&nodes[node], &log, CopyPosition { seq, store_seq: seq });
         }
     }
     drop((appender, store));
@@ -67,11 +67,11 @@ fn trimmed() -> ([Node; 3], Beginning) {
     assert!((5..=14).contains(&journal) && (15..=25).contains(&store), "{journal} {store}");
     let before = |seq: u64| (seq - 1, 20_000_000_000_000 + seq as i64 - 1);
     let ((seq, time_ns), (of_store, store_ns)) = (before(journal), before(store));
-    (nodes, Beginning { seq, time_ns, store: StorePosition { seq: of_store, time_ns: store_ns } })
+    (nodes, LogStart { seq, time_ns, store: StorePosition { seq: of_store, time_ns: store_ns } })
 }
 
-fn begins(log: &MemoryLog) -> Option<Beginning> {
-    Entry::decode(&log.entries()[0]).expect("an entry").beginning()
+fn begins(log: &MemoryLog) -> Option<LogStart> {
+    LogEntry::decode(&log.entries()[0]).expect("an entry").beginning()
 }
 
 fn fills(node: &Node, log: &MemoryLog) {
@@ -88,7 +88,7 @@ fn new_topic_begins_with_the_oldest_retained_records() {
     fills(&nodes[0], &log);
     assert_eq!(log.entries().len(), entries, "it lacks nothing");
     // A node with all earlier records continues, and finds its own.
-    let all = Copied { seq: 30, store_seq: 30 };
+    let all = CopyPosition { seq: 30, store_seq: 30 };
     follows(&nodes[1], &log, all);
     assert_eq!(records_from(&nodes[1].disk, 1).len(), 30);
     let from = |disk: fn(&Node) -> &SimDisk, seq: u64| {
@@ -108,7 +108,7 @@ fn new_topic_begins_with_the_oldest_retained_records() {
     // The log continues with any follower.
     let next = Node { life: 7, ..nodes[1].clone() };
     claim(&next.elected(&log)).append(&mut large(31)).expect("appended");
-    follows(&nodes[0], &log, Copied { seq: 31, ..all });
+    follows(&nodes[0], &log, CopyPosition { seq: 31, ..all });
 }
 
 #[test]
@@ -146,7 +146,7 @@ fn log_begins_once_despite_failed_attempts() {
         log.fate(&fates);
         fills(&nodes[0], &log);
         assert_eq!(begins(&log), Some(beginning), "{fates:?}");
-        follows(&nodes[1], &log, Copied { seq: 30, store_seq: 30 });
+        follows(&nodes[1], &log, CopyPosition { seq: 30, store_seq: 30 });
     }
 }
 
@@ -160,7 +160,7 @@ fn log_that_another_node_began_first_is_unchanged() {
     let repair = examined(&nodes[0], &log).expect("an empty log");
     let error = repair.run(&nodes[0].settings()).expect_err("another one leads");
     assert!(matches!(error, ReplicationError::Contended { .. }), "{error}");
-    assert_eq!(kinds(&log), [Kind::Claim, Kind::Begin]);
+    assert_eq!(kinds(&log), [EntryKind::Claim, EntryKind::Begin]);
 }
 
 /// A standalone hub with ten records, and two of its store.
@@ -185,7 +185,10 @@ fn standalone_hub_becomes_a_node_once_it_fills_an_empty_log() {
     let is_alone = |error: ReplicationError| matches!(error, ReplicationError::NotReplicated);
     assert!(is_alone(refused(&node, &log)));
     let looked = examined(&node, &log).expect("an empty log");
-    assert_eq!((looked.log(), looked.copy()), (Copied::default(), Copied { seq: 10, store_seq: 2 }));
+    assert_eq!(
+        (looked.log(), looked.copy()),
+        (CopyPosition::default(), CopyPosition { seq: 10, store_seq: 2 })
+    );
     drop(looked);
     assert!(is_alone(refused(&node, &log)), "a look changes nothing");
     // Another hub's topic is not its own.
@@ -194,9 +197,9 @@ fn standalone_hub_becomes_a_node_once_it_fills_an_empty_log() {
     assert!(examined(&node, &other).err().is_some_and(is_alone));
 
     fills(&node, &log);
-    assert_eq!(kinds(&log)[0], Kind::Claim, "it has all from the first record on");
+    assert_eq!(kinds(&log)[0], EntryKind::Claim, "it has all from the first record on");
     let late = Node::new(1);
-    follows(&late, &log, Copied { seq: 10, store_seq: 2 });
+    follows(&late, &log, CopyPosition { seq: 10, store_seq: 2 });
     assert_eq!(late.records(), node.records());
     let leads = Node { life: 2, ..node };
     claim(&leads.elected(&log)).append(&mut large(11)).expect("appended");

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use upesi_journal::Appender;
-use upesi_journal::sim_disk::{Kept, SimDisk};
+use upesi_journal::sim_disk::{SimDisk, SurvivingData};
 use upesi_replication::ReplicationError;
 
 use crate::refused;
@@ -64,7 +64,7 @@ fn removed_node_does_not_continue_without_deleted_entries() {
     );
     assert!(error.to_string().contains("upesi backup"), "{error}");
     // With a copy of another node's directory, the node continues.
-    let copy = |disk: &SimDisk| disk.after_power_loss(Kept::Everything);
+    let copy = |disk: &SimDisk| disk.after_power_loss(SurvivingData::Everything);
     let restored = Node { disk: copy(&leads.disk), store: copy(&leads.store), ..sleeps };
     go_on(&mut appender, &leads, 21);
     restored.follows_to(&log, 30);

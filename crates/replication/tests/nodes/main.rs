@@ -13,17 +13,19 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use support::{CLUSTER, Fate, MemoryLog, Node, RECORDS_TIME, VirtualClock, batch, claim};
-use upesi_cluster::{ClusterId, Entry, Kind};
-use upesi_journal::sim_disk::{Fault, Kept, Operation};
+use upesi_cluster::{ClusterId, EntryKind, LogEntry};
+use upesi_journal::sim_disk::{DiskFault, Operation, SurvivingData};
 use upesi_journal::{JournalError, Log as _, Options};
-use upesi_replication::{Clock, NodeSettings, Progress, ReplicationError, Stood, stand_by, survey};
+use upesi_replication::{
+    Clock, NodeSettings, ReplicationError, StandbyOutcome, StandbyProgress, stand_by, survey,
+};
 
 /// Time limit for a thread.
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// The kinds of all entries in a log, with the accepted records.
-fn kinds(log: &MemoryLog) -> Vec<Kind> {
-    log.entries().iter().map(|bytes| Entry::decode(bytes).expect("an entry").kind).collect()
+fn kinds(log: &MemoryLog) -> Vec<EntryKind> {
+    log.entries().iter().map(|bytes| LogEntry::decode(bytes).expect("an entry").kind).collect()
 }
 
 #[test]
@@ -35,7 +37,7 @@ fn first_node_leads_and_the_others_have_its_records() {
         let appended = appender.append(&mut batch(first_seq, count)).expect("appended");
         assert_eq!((appended.first_seq, appended.last_seq), (first_seq, first_seq + count - 1));
     }
-    assert_eq!(kinds(&log), [Kind::Claim, Kind::Batch, Kind::Batch, Kind::Batch]);
+    assert_eq!(kinds(&log), [EntryKind::Claim, EntryKind::Batch, EntryKind::Batch, EntryKind::Batch]);
     second.follows_to(&log, 44);
     assert_eq!(first.records().len(), 44);
     assert_eq!(first.records(), second.records());
@@ -46,12 +48,12 @@ fn answer_without_a_record_waits_for_a_heartbeat() {
     let (log, node) = (MemoryLog::default(), Node::new(0));
     let mut appender = claim(&node.elected(&log));
     appender.confirm().expect("it leads");
-    assert_eq!(kinds(&log), [Kind::Claim, Kind::Beat]);
+    assert_eq!(kinds(&log), [EntryKind::Claim, EntryKind::Beat]);
     appender.maintain().expect("it leads");
     assert_eq!(kinds(&log).len(), 2, "it is not time yet");
     node.clock.advance(Duration::from_millis(300));
     appender.maintain().expect("it leads");
-    assert_eq!(kinds(&log)[2..], [Kind::Beat]);
+    assert_eq!(kinds(&log)[2..], [EntryKind::Beat]);
 }
 
 #[test]
@@ -248,14 +250,14 @@ fn arrived_entries_are_synced_together_and_reported_once_on_disk() {
     let syncs = || follows.disk.operations().iter().filter(|one| **one == Operation::Sync).count();
     let stood = follows.stand_by(&log, |position| {
         // The result does not depend on the data that the power loss destroys.
-        let disk = follows.disk.after_power_loss(Kept::Nothing);
+        let disk = follows.disk.after_power_loss(SurvivingData::Nothing);
         let on_disk = Node { disk, ..follows.clone() }.records().len() as u64;
         assert_eq!(on_disk, position.seq, "told of record {}", position.seq);
         assert_eq!(follows.clock.now(), begun, "it waited for more");
         told += 1;
         position.seq >= 40
     });
-    assert!(matches!(stood, Ok(Stood::Stopped)));
+    assert!(matches!(stood, Ok(StandbyOutcome::Stopped)));
     assert!(told == 1 && syncs() < 12, "{told} reports, {} syncs", syncs());
 }
 
@@ -317,7 +319,7 @@ fn refused(node: &Node, log: &MemoryLog) -> ReplicationError {
     let end = log.entries().len() as u64;
     match node.stand_by(log, |position| position.next_offset == end) {
         Err(error) => error,
-        Ok(Stood::Elected(_) | Stood::Stopped) => panic!("it went on"),
+        Ok(StandbyOutcome::Elected(_) | StandbyOutcome::Stopped) => panic!("it went on"),
     }
 }
 
@@ -365,12 +367,12 @@ fn leader_with_a_full_disk_appends_nothing_twice() {
     let (log, node) = (MemoryLog::default(), Node::new(0));
     let mut appender = claim(&node.elected(&log));
     appender.append(&mut batch(1, 2)).expect("appended");
-    node.disk.inject(node.disk.operations().len() as u64, Fault::Full);
+    node.disk.inject(node.disk.operations().len() as u64, DiskFault::Full);
     for _ in 0..2 {
         let error = appender.append(&mut batch(3, 2)).expect_err("no room for the copy");
         assert!(matches!(error, JournalError::Io { .. }), "it must not be tried again: {error}");
     }
-    assert_eq!(kinds(&log), [Kind::Claim, Kind::Batch, Kind::Batch]);
+    assert_eq!(kinds(&log), [EntryKind::Claim, EntryKind::Batch, EntryKind::Batch]);
     drop(appender);
     node.disk.clear_faults();
     node.follows_to(&log, 4);
@@ -406,7 +408,7 @@ fn position_is_written_later_on_a_full_disk_and_a_failed_disk_ends_the_node() {
     let mut appender = claim(&node.elected(&log));
     let place = || node.disk.contents("place").expect("a place");
     let before = place();
-    for (seq, fault, goes_on) in [(1, Fault::Full, true), (2, Fault::Broken, false)] {
+    for (seq, fault, goes_on) in [(1, DiskFault::Full, true), (2, DiskFault::Broken, false)] {
         appender.append(&mut batch(seq, 1)).expect("there is room for it");
         node.clock.advance(Duration::from_secs(1));
         node.disk.inject_into("place", 0, fault);
@@ -469,8 +471,8 @@ fn node_without_permission_to_lead_never_claims() {
             Arc::new(Until { clock: node.clock.clone(), limit, stops: Arc::clone(&stops) });
         let settings = NodeSettings { may_claim, ..node.settings() };
         let stood = stand_by(log.node(&node.clock), node.copies(), &settings, &clock, &stops, &mut |_| {});
-        assert_eq!(matches!(stood, Ok(Stood::Elected(_))), may_claim);
-        assert_eq!(kinds(&log).iter().filter(|kind| **kind == Kind::Claim).count(), entries);
+        assert_eq!(matches!(stood, Ok(StandbyOutcome::Elected(_))), may_claim);
+        assert_eq!(kinds(&log).iter().filter(|kind| **kind == EntryKind::Claim).count(), entries);
         // For a minute nothing happened, so nothing was written.
         let renames = node.disk.operations().iter().filter(|one| **one == Operation::Rename).count();
         assert!(renames <= 4, "{renames} files were renamed");
@@ -487,9 +489,9 @@ fn promoted_node_claims_at_once_even_without_permission_to_lead() {
     let clock: Arc<dyn Clock> =
         Arc::new(Until { clock: node.clock.clone(), limit, stops: Arc::clone(&stops) });
     let mut leader = None;
-    let mut tell = |progress: &Progress| leader = progress.position.leader.map(|(node, _)| node);
+    let mut tell = |progress: &StandbyProgress| leader = progress.position.leader.map(|(node, _)| node);
     let stood = stand_by(log.node(&node.clock), node.copies(), &settings, &clock, &stops, &mut tell);
-    assert!(matches!(stood, Ok(Stood::Elected(_))));
+    assert!(matches!(stood, Ok(StandbyOutcome::Elected(_))));
     assert_eq!(leader, Some(settings.node), "it was not reported");
     let silence = settings.patience.silence;
     assert!(node.clock.now() < begun + silence, "it waited for {:?}", node.clock.now() - begun);
@@ -502,13 +504,14 @@ fn node_with_a_fast_clock_leaves_leadership_and_reports_it() {
     log.fall_behind(hour);
     let (clock, begun): (Arc<dyn Clock>, _) = (Arc::new(node.clock.clone()), node.clock.now());
     let (settings, mut told) = (node.settings(), Vec::new());
-    let mut tell = |progress: &Progress| told.extend((!progress.ahead.is_zero()).then_some(progress.ahead));
+    let mut tell =
+        |progress: &StandbyProgress| told.extend((!progress.ahead.is_zero()).then_some(progress.ahead));
     let partition = log.node(&node.clock);
     let stood = stand_by(partition, node.copies(), &settings, &clock, &node.stops, &mut tell);
     // The cluster has no other node.
-    assert!(matches!(stood, Ok(Stood::Elected(_))));
+    assert!(matches!(stood, Ok(StandbyOutcome::Elected(_))));
     assert!(node.clock.now() - begun > settings.patience.behind_silence, "{:?}", node.clock.now() - begun);
-    assert_eq!(kinds(&log), [Kind::Claim, Kind::HandOver, Kind::Claim]);
+    assert_eq!(kinds(&log), [EntryKind::Claim, EntryKind::HandOver, EntryKind::Claim]);
     assert!(
         matches!(told[..], [ahead] if ahead <= hour && ahead > hour - Duration::from_secs(1)),
         "{told:?}"
@@ -563,8 +566,12 @@ fn unfit_node_never_claims_even_if_promoted() {
         Arc::new(Until { clock: node.clock.clone(), limit, stops: Arc::clone(&stops) });
     settings.is_unfit.store(true, Ordering::Release);
     let stood = stand_by(log.node(&node.clock), node.copies(), &settings, &clock, &stops, &mut |_| {});
-    assert!(matches!(stood, Ok(Stood::Stopped)), "it leads");
-    assert_eq!(kinds(&log).iter().filter(|kind| **kind == Kind::Claim).count(), 1, "only the first one's");
+    assert!(matches!(stood, Ok(StandbyOutcome::Stopped)), "it leads");
+    assert_eq!(
+        kinds(&log).iter().filter(|kind| **kind == EntryKind::Claim).count(),
+        1,
+        "only the first one's"
+    );
     assert_eq!(node.records().len(), 2);
 }
 
@@ -578,14 +585,14 @@ fn node_that_becomes_unfit_during_its_election_hands_over() {
     let clock: Arc<dyn Clock> =
         Arc::new(Until { clock: node.clock.clone(), limit, stops: Arc::clone(&stops) });
     let is_unfit = Arc::clone(&settings.is_unfit);
-    let mut tell = |progress: &Progress| {
+    let mut tell = |progress: &StandbyProgress| {
         if progress.position.leader.is_some() {
             is_unfit.store(true, Ordering::Release);
         }
     };
     let stood = stand_by(log.node(&node.clock), node.copies(), &settings, &clock, &stops, &mut tell);
-    assert!(matches!(stood, Ok(Stood::Stopped)), "it leads");
+    assert!(matches!(stood, Ok(StandbyOutcome::Stopped)), "it leads");
     let mut leads = kinds(&log);
-    leads.retain(|kind| [Kind::Claim, Kind::HandOver].contains(kind));
-    assert_eq!(leads, [Kind::Claim, Kind::HandOver]);
+    leads.retain(|kind| [EntryKind::Claim, EntryKind::HandOver].contains(kind));
+    assert_eq!(leads, [EntryKind::Claim, EntryKind::HandOver]);
 }

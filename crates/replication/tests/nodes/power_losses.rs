@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use upesi_cluster::Kind;
-use upesi_journal::sim_disk::{Fault, Kept, SimDisk};
-use upesi_replication::{Clock, Progress, ReplicationError, stand_by};
+use upesi_cluster::EntryKind;
+use upesi_journal::sim_disk::{DiskFault, SimDisk, SurvivingData};
+use upesi_replication::{Clock, ReplicationError, StandbyProgress, stand_by};
 
 use super::{Until, kinds};
 use crate::support::{Fate, MemoryLog, Node, batch, claim};
@@ -27,13 +27,13 @@ fn copies_return_to_the_accepted_records() {
             nodes[leader].life = life;
             // A disk fails at some operation of this life.
             let disk = if draw % 3 == 0 { &nodes[leader].store } else { &nodes[leader].disk };
-            disk.inject(draw % 90, Fault::Crash);
+            disk.inject(draw % 90, DiskFault::Crash);
             let fates = [Fate::Sound, Fate::Unacknowledged, Fate::Twice, Fate::Lost];
             log.fate(&[fates[(draw % 4) as usize], fates[(draw / 4 % 4) as usize]]);
             let led = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
                 nodes[leader].stand_by(&log, |_| false)
             }));
-            if let Ok(Ok(upesi_replication::Stood::Elected(journal))) = led {
+            if let Ok(Ok(upesi_replication::StandbyOutcome::Elected(journal))) = led {
                 let store = journal.store().expect("not claimed");
                 assert!(
                     store.last_seq >= store_answered,
@@ -57,7 +57,7 @@ fn copies_return_to_the_accepted_records() {
                 }
             }
             losses += 1;
-            let lost = |disk: &SimDisk| disk.after_power_loss(Kept::Some(draw));
+            let lost = |disk: &SimDisk| disk.after_power_loss(SurvivingData::Some(draw));
             (nodes[leader].disk, nodes[leader].store) =
                 (lost(&nodes[leader].disk), lost(&nodes[leader].store));
         }
@@ -93,7 +93,7 @@ fn truncated_log_stops_a_follower_without_a_claim() {
     let (stops, limit) = (Arc::new(AtomicBool::new(false)), node.clock.now() + Duration::from_secs(60));
     let clock: Arc<dyn Clock> =
         Arc::new(Until { clock: node.clock.clone(), limit, stops: Arc::clone(&stops) });
-    let mut tell = |progress: &Progress| {
+    let mut tell = |progress: &StandbyProgress| {
         if progress.position.seq == 4 {
             log.truncate(whole - 1);
         }
@@ -103,5 +103,9 @@ fn truncated_log_stops_a_follower_without_a_claim() {
     let Err(error) = stood else { panic!("it stood by") };
     let told = "the log ends at offset 2, but everything before offset 3 was read: its end was lost";
     assert!(matches!(error, ReplicationError::EndLost { .. }) && error.to_string().contains(told), "{error}");
-    assert_eq!(kinds(&log).iter().filter(|kind| **kind == Kind::Claim).count(), 1, "only the first one's");
+    assert_eq!(
+        kinds(&log).iter().filter(|kind| **kind == EntryKind::Claim).count(),
+        1,
+        "only the first one's"
+    );
 }

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use upesi_journal::Appender;
-use upesi_replication::{Copied, Repair, ReplicationError, Stood};
+use upesi_replication::{CopyPosition, Repair, ReplicationError, StandbyOutcome};
 
 use crate::support::{MemoryLog, Node, batch, claim};
 
@@ -30,13 +30,13 @@ pub fn stops(node: &Node, log: &MemoryLog) -> ReplicationError {
 /// A node follows until it has all records.
 fn has_all(node: &Node, log: &MemoryLog) {
     match node.stand_by(log, |position| position.seq >= 30 && position.store.seq >= 3).expect("a sound log") {
-        Stood::Stopped => {}
-        Stood::Elected(_) => panic!("it led before"),
+        StandbyOutcome::Stopped => {}
+        StandbyOutcome::Elected(_) => panic!("it led before"),
     }
 }
 
-fn ends(seq: u64, store_seq: u64) -> Copied {
-    Copied { seq, store_seq }
+fn ends(seq: u64, store_seq: u64) -> CopyPosition {
+    CopyPosition { seq, store_seq }
 }
 
 /// Three nodes with 30, 20 and 10 records, and a log that lost everything after record 15.
@@ -193,7 +193,7 @@ fn new_topic_gets_all_records() {
     let (_, nodes) = cut();
     let log = MemoryLog::default();
     let repair = examined(&nodes[0], &log).expect("an empty log");
-    assert_eq!(repair.log(), Copied::default());
+    assert_eq!(repair.log(), CopyPosition::default());
     repair.run(&nodes[0].settings()).expect("acknowledged");
     for node in &nodes[1..] {
         node.follows_to(&log, 30);

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use upesi_cluster::Kind;
-use upesi_journal::sim_disk::Fault;
+use upesi_cluster::EntryKind;
+use upesi_journal::sim_disk::DiskFault;
 use upesi_journal::{Appender, Disk, JournalError, Options};
-use upesi_replication::{ReplicationError, Stood};
+use upesi_replication::{ReplicationError, StandbyOutcome};
 
 use crate::support::{Fate, MemoryLog, Node, batch, claim};
 use crate::{kinds, refused};
@@ -20,8 +20,8 @@ fn appenders(node: &Node, log: &MemoryLog) -> [Box<dyn Appender>; 2] {
 /// Follows until the node has read this many records of the store.
 fn follows_to(node: &Node, log: &MemoryLog, seq: u64) {
     match node.stand_by(log, |position| position.store.seq >= seq).expect("a sound log") {
-        Stood::Elected(_) => panic!("it led before it had read {seq} records"),
-        Stood::Stopped => {}
+        StandbyOutcome::Elected(_) => panic!("it led before it had read {seq} records"),
+        StandbyOutcome::Stopped => {}
     }
 }
 
@@ -36,7 +36,7 @@ fn the_store_of_every_node_has_the_same_records() {
     engine.append(&mut batch(6, 1)).expect("appended");
     store.confirm().expect("it leads");
     store.append(&mut batch(4, 9)).expect("appended");
-    assert_eq!(kinds(&log).iter().filter(|kind| **kind == Kind::Beat).count(), 1);
+    assert_eq!(kinds(&log).iter().filter(|kind| **kind == EntryKind::Beat).count(), 1);
     follows_to(&second, &log, 12);
     assert_eq!((first.records().len(), first.store_records().len()), (6, 12));
     assert_eq!((first.records(), first.store_records()), (second.records(), second.store_records()));
@@ -102,7 +102,7 @@ fn store_on_a_full_disk_appends_nothing_and_may_retry() {
     // This record is larger than the current segment.
     let mut large = upesi_journal::Batch::new(2);
     large.push(i64::MAX / 2, |buffer| buffer.resize(buffer.len() + (1 << 20), 7));
-    node.store.inject(node.store.operations().len() as u64, Fault::Full);
+    node.store.inject(node.store.operations().len() as u64, DiskFault::Full);
     let entries = log.entries().len();
     let error = store.append(&mut large).expect_err("no room");
     assert!(matches!(error, JournalError::DiskFull { .. }), "{error}");

@@ -5,12 +5,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use upesi_cluster::{Append, Claim, ClusterId, Incarnation, NodeId, Patience, Position};
+use upesi_cluster::{Append, Claim, ClusterId, Incarnation, NodeId, Position, StandbyTimeouts};
 use upesi_journal::sim_disk::SimDisk;
-use upesi_journal::{Batch, Claimed, Disk, END, EmbeddedLog, Log, Options};
+use upesi_journal::{Batch, ClaimedLog, Disk, END, EmbeddedLog, Log, Options};
 use upesi_replication::{
-    Clock, Copied, Copies, CopyOf, Event, NodeSettings, Partition, Progress, ReplicatedLog, ReplicationError,
-    Stood, stand_by,
+    Clock, Copies, CopyOf, CopyPosition, Event, NodeSettings, Partition, ReplicatedLog, ReplicationError,
+    StandbyOutcome, StandbyProgress, stand_by,
 };
 
 /// Time of the first record. A node whose clock is far behind does not claim leadership.
@@ -45,7 +45,7 @@ struct State {
     /// Earlier entries were deleted.
     begin: usize,
     /// The reported needs of each node.
-    needs: BTreeMap<u32, (u64, Copied)>,
+    needs: BTreeMap<u32, (u64, CopyPosition)>,
     /// Entries that arrive before the next attempt, as if another node were faster.
     ahead: VecDeque<Arc<[u8]>>,
     /// Lag of its clock behind the nodes' clocks.
@@ -194,16 +194,16 @@ impl Partition for Client {
         Some(self.log.lock().begin as u64)
     }
 
-    fn needs(&mut self, offset: u64, has: Copied) {
+    fn needs(&mut self, offset: u64, has: CopyPosition) {
         if let Some(number) = self.number {
             self.log.lock().needs.insert(number, (offset, has));
         }
     }
 
-    fn furthest_of_others(&mut self) -> Option<Copied> {
+    fn furthest_of_others(&mut self) -> Option<CopyPosition> {
         let state = self.log.lock();
         let others = state.needs.iter().filter(|(node, _)| Some(**node) != self.number);
-        Some(others.fold(Copied::default(), |furthest, (_, (_, has))| furthest.furthest(*has)))
+        Some(others.fold(CopyPosition::default(), |furthest, (_, (_, has))| furthest.furthest(*has)))
     }
 
     fn end(&mut self) -> Option<u64> {
@@ -268,11 +268,11 @@ impl Node {
                 level: 1,
                 address: format!("node-{}", self.number),
             },
-            patience: Patience::of_rank(self.number),
+            patience: StandbyTimeouts::of_rank(self.number),
             may_claim: true,
             is_promoted: Arc::default(),
             is_unfit: Arc::default(),
-            tell_every: Duration::from_secs(30),
+            report_every: Duration::from_secs(30),
         }
     }
 
@@ -290,11 +290,11 @@ impl Node {
         &self,
         log: &MemoryLog,
         mut enough: impl FnMut(&Position) -> bool,
-    ) -> Result<Stood, ReplicationError> {
+    ) -> Result<StandbyOutcome, ReplicationError> {
         let stops = Arc::clone(&self.stops);
         stops.store(false, Ordering::Release);
         let clock: Arc<dyn Clock> = Arc::new(self.clock.clone());
-        let mut tell = |progress: &Progress| {
+        let mut tell = |progress: &StandbyProgress| {
             if enough(&progress.position) {
                 stops.store(true, Ordering::Release);
             }
@@ -306,16 +306,16 @@ impl Node {
     /// Follows until it becomes leader.
     pub fn elected(&self, log: &MemoryLog) -> ReplicatedLog {
         match self.stand_by(log, |_| false).expect("a sound log") {
-            Stood::Elected(log) => log,
-            Stood::Stopped => panic!("it stopped without a request"),
+            StandbyOutcome::Elected(log) => log,
+            StandbyOutcome::Stopped => panic!("it stopped without a request"),
         }
     }
 
     /// Follows until it has read this many records, and stops.
     pub fn follows_to(&self, log: &MemoryLog, seq: u64) {
         match self.stand_by(log, |position| position.seq >= seq).expect("a sound log") {
-            Stood::Elected(_) => panic!("it led before it had read {seq} records"),
-            Stood::Stopped => {}
+            StandbyOutcome::Elected(_) => panic!("it led before it had read {seq} records"),
+            StandbyOutcome::Stopped => {}
         }
     }
 
@@ -342,7 +342,7 @@ impl Node {
 
 /// The right to append to a log that was not claimed before.
 pub fn claim(log: &ReplicatedLog) -> Box<dyn upesi_journal::Appender> {
-    let Claimed { appender, torn, .. } = log.claim(0).expect("the leadership");
+    let ClaimedLog { appender, torn, .. } = log.claim(0).expect("the leadership");
     assert!(torn.is_none());
     appender
 }

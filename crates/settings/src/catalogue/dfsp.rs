@@ -4,8 +4,8 @@ use upesi_types::FspId;
 
 use crate::choices::SignatureMode;
 use crate::kind::{Integer, List, Optional};
-use crate::mistake::Origin;
-use crate::setting::{DFSP, Group, Place, Reader, Section, group};
+use crate::mistake::ValueOrigin;
+use crate::setting::{DFSP, Group, Reader, Section, SettingGroup, group};
 use crate::words::DfspNetwork;
 
 group! {
@@ -55,10 +55,10 @@ pub static DFSP_SECTION: Section = Section {
 impl Dfsp {
     pub(crate) fn read(name: FspId, reader: &mut Reader) -> Self {
         let (prefix, before) = (key_prefix(&name), reader.entries.len());
-        let settings = DfspSettings::read(Place { prefix: &prefix, section: &DFSP_SECTION }, reader);
+        let settings = DfspSettings::read(SettingGroup { prefix: &prefix, section: &DFSP_SECTION }, reader);
         // Only settings that a source contains are values in effect.
         let entries = reader.entries.split_off(before);
-        reader.entries.extend(entries.into_iter().filter(|entry| entry.origin != Origin::Default));
+        reader.entries.extend(entries.into_iter().filter(|entry| entry.origin != ValueOrigin::Default));
         Self { name, settings }
     }
 }

@@ -11,7 +11,7 @@ use upesi_types::{Timestamp, TransferId};
 use crate::TablesError;
 use crate::archive::filter::Filter;
 use crate::archive::filter_file::{self, Identity};
-use crate::archive::keyspace::{self, Mark, Shared, Store, store_damaged, store_error};
+use crate::archive::keyspace::{self, Store, StoreResources, Watermark, store_damaged, store_error};
 use crate::archive::layout::filter_path;
 use crate::archive::{ArchiveOptions, Division as DivisionInfo};
 use crate::beside::with_suffix;
@@ -61,7 +61,7 @@ impl Division {
     pub(crate) fn open(
         path: PathBuf,
         first_seq: u64,
-        shared: &Shared,
+        shared: &StoreResources,
         options: &ArchiveOptions,
     ) -> Result<Self, TablesError> {
         let store = keyspace::open(&path, shared, options)?;
@@ -84,7 +84,7 @@ impl Division {
     pub(crate) fn create(
         path: PathBuf,
         first_seq: u64,
-        shared: &Shared,
+        shared: &StoreResources,
         options: &ArchiveOptions,
     ) -> Result<Self, TablesError> {
         keyspace::create(&path, shared, options)?;
@@ -99,8 +99,8 @@ impl Division {
         Timestamp::from_ns(self.time_ns.load(Ordering::Acquire))
     }
 
-    pub(crate) fn mark(&self) -> Mark {
-        Mark { watermark: self.watermark(), time: self.time() }
+    pub(crate) fn mark(&self) -> Watermark {
+        Watermark { watermark: self.watermark(), time: self.time() }
     }
 
     /// Deletes the division's files once its last user is gone.
@@ -154,7 +154,7 @@ impl Division {
     pub(crate) fn write(
         &self,
         rows: &[([u8; 17], &[u8])],
-        mark: Option<Mark>,
+        mark: Option<Watermark>,
         options: &ArchiveOptions,
     ) -> Result<(), TablesError> {
         self.store.write_table(rows, mark).map_err(|error| store_error(&self.path, error))?;

@@ -16,12 +16,13 @@ use upesi_types::{Timestamp, TransferId};
 
 use crate::archive::division::Division;
 use crate::archive::filter::SEGMENT_KEYS_MIN;
-use crate::archive::keyspace::{Mark, Shared, damaged};
+use crate::archive::keyspace::{StoreResources, Watermark, damaged};
 use crate::archive::layout::Layout;
 use crate::archive::{
-    Archive, ArchiveEntry, ArchiveOptions, ArchiveStats, Place, check_values, layout, merged, settling,
+    Archive, ArchiveEntry, ArchiveOptions, ArchivePosition, ArchiveStats, check_values, layout, merged,
+    settling,
 };
-use crate::{Part, TablesError};
+use crate::{DatabaseKind, TablesError};
 
 /// Pending transfers are copied in portions of this size, so that a lookup waits for microseconds at most.
 const PENDING_CHUNK: usize = 512;
@@ -40,7 +41,7 @@ type Divisions = Arc<Vec<Arc<Division>>>;
 struct Inner {
     path: PathBuf,
     options: ArchiveOptions,
-    shared: Shared,
+    shared: StoreResources,
     /// The oldest first, at least one.
     divisions: RwLock<Divisions>,
     watermark: AtomicU64,
@@ -62,7 +63,7 @@ impl FjallArchive {
     /// thread loads its filters, and until then lookups of absent ids read the stores.
     pub fn open(path: impl AsRef<Path>, options: &ArchiveOptions) -> Result<Self, TablesError> {
         let path = path.as_ref().to_path_buf();
-        let shared = Shared::new(options);
+        let shared = StoreResources::new(options);
         let divisions = open_divisions(&path, &shared, options)?;
         let newest = divisions.iter().rev().find(|division| division.watermark() > 0);
         let (watermark, time) = newest.map_or((0, Timestamp::EPOCH), |last| (last.watermark(), last.time()));
@@ -136,7 +137,7 @@ impl Drop for FjallArchive {
 /// Opens the divisions and checks that none is missing in between.
 fn open_divisions(
     path: &Path,
-    shared: &Shared,
+    shared: &StoreResources,
     options: &ArchiveOptions,
 ) -> Result<Vec<Arc<Division>>, TablesError> {
     let mut divisions: Vec<Arc<Division>> = Vec::new();
@@ -169,7 +170,7 @@ fn open_divisions(
 
 impl Inner {
     fn fail(&self, source: std::io::Error) -> TablesError {
-        TablesError::io(Part::Archive, &self.path, source)
+        TablesError::io(DatabaseKind::Archive, &self.path, source)
     }
 
     fn writer(&self) -> MutexGuard<'_, ()> {
@@ -240,7 +241,7 @@ impl Inner {
     }
 
     /// Writes the pending transfers and `entries` as tables, with the watermark in the last one.
-    fn write(&self, entries: &[ArchiveEntry], mark: Mark) -> Result<(), TablesError> {
+    fn write(&self, entries: &[ArchiveEntry], mark: Watermark) -> Result<(), TablesError> {
         let division = self.growing();
         let pending = self.pending();
         let mut rows: Vec<([u8; 17], &[u8])> = Vec::with_capacity(pending.len() + entries.len());
@@ -273,8 +274,8 @@ impl Inner {
         self.options.pending_transfers.max(1)
     }
 
-    fn mark_applied(&self) -> Mark {
-        Mark {
+    fn mark_applied(&self) -> Watermark {
+        Watermark {
             watermark: self.watermark_applied.load(Ordering::Acquire),
             time: Timestamp::from_ns(self.time_applied_ns.load(Ordering::Acquire)),
         }
@@ -372,7 +373,7 @@ impl Archive for FjallArchive {
         let inner = &*self.inner;
         let _writer = inner.writer();
         let applied = inner.mark_applied();
-        let mark = Mark { watermark: watermark.max(applied.watermark), time: time.max(applied.time) };
+        let mark = Watermark { watermark: watermark.max(applied.watermark), time: time.max(applied.time) };
         let growing = inner.growing();
         // Before the entries themselves, so that every lookup that finds an entry also passes the filter.
         growing.note(entries.iter().map(|(id, _)| id));
@@ -430,11 +431,11 @@ impl Archive for FjallArchive {
 
     fn visit_behind(
         &self,
-        place: Place,
+        place: ArchivePosition,
         since: Timestamp,
-        visit: &mut dyn FnMut(Place, &[u8]) -> ControlFlow<()>,
+        visit: &mut dyn FnMut(ArchivePosition, &[u8]) -> ControlFlow<()>,
     ) -> Result<(), TablesError> {
-        if place == Place::default() {
+        if place == ArchivePosition::default() {
             // Pending transfers are written first, once for all visits that continue this one.
             self.sync()?;
         }
@@ -447,7 +448,7 @@ impl Archive for FjallArchive {
             let after = place.after.filter(|_| division.first_seq == place.division);
             for entry in division.iter_behind(after) {
                 let (id, value) = entry?;
-                let here = Place { division: division.first_seq, after: Some(id) };
+                let here = ArchivePosition { division: division.first_seq, after: Some(id) };
                 if visit(here, &value).is_break() {
                     return Ok(());
                 }

@@ -10,7 +10,7 @@ use upesi_types::Timestamp;
 use crate::archive::ArchiveOptions;
 use crate::beside::make_whole;
 use crate::lsm::{self, Config, Database, Fault, Guard, Keyspace, Tuning, wait_for_merging};
-use crate::{Part, TablesError};
+use crate::{DatabaseKind, TablesError};
 
 /// Key of the watermark: after every transfer id, whose first byte is a small tag.
 pub(crate) const WATERMARK_KEY: [u8; 1] = [0xff];
@@ -25,14 +25,14 @@ const UNMERGED_TABLES_OVER: usize = 24;
 
 /// The watermark of a store, written in the table that reaches it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Mark {
+pub(crate) struct Watermark {
     /// The sequence number of a journal record. All transfers finished by then are in the keyspace; 0 if it is empty.
     pub(crate) watermark: u64,
     /// Time of that record; 1970 if unknown.
     pub(crate) time: Timestamp,
 }
 
-impl Mark {
+impl Watermark {
     pub(crate) fn encode(self) -> [u8; 16] {
         let mut bytes = [0; 16];
         bytes[..8].copy_from_slice(&self.watermark.to_le_bytes());
@@ -54,12 +54,12 @@ pub(crate) struct Store {
 }
 
 /// Resources that all stores of an archive share.
-pub(crate) struct Shared {
+pub(crate) struct StoreResources {
     /// Contains the block cache, whose type has no public name.
     config: Config,
 }
 
-impl Shared {
+impl StoreResources {
     pub(crate) fn new(options: &ArchiveOptions) -> Self {
         let config = Database::builder(".").cache_size(options.cache_bytes).into_config();
         Self { config }
@@ -67,12 +67,20 @@ impl Shared {
 }
 
 /// Creates an empty store in its directory.
-pub(crate) fn create(path: &Path, shared: &Shared, options: &ArchiveOptions) -> Result<(), TablesError> {
-    let fail = |source| TablesError::io(Part::Archive, path, source);
+pub(crate) fn create(
+    path: &Path,
+    shared: &StoreResources,
+    options: &ArchiveOptions,
+) -> Result<(), TablesError> {
+    let fail = |source| TablesError::io(DatabaseKind::Archive, path, source);
     make_whole(path, fail, |unfinished| open(unfinished, shared, options).map(|_| true)).map(drop)
 }
 
-pub(crate) fn open(path: &Path, shared: &Shared, options: &ArchiveOptions) -> Result<Store, TablesError> {
+pub(crate) fn open(
+    path: &Path,
+    shared: &StoreResources,
+    options: &ArchiveOptions,
+) -> Result<Store, TablesError> {
     let mut config = Database::builder(path)
         .worker_threads(options.merge_threads.max(1))
         .max_cached_files(Some(OPEN_FILES_MAX))
@@ -89,23 +97,23 @@ pub(crate) fn open(path: &Path, shared: &Shared, options: &ArchiveOptions) -> Re
 impl Store {
     /// Reads the watermark, and checks that a scan sees the same one. It is the last key, and a store that lost its
     /// count of writes would show an old state to scans while lookups still find the newest.
-    pub(crate) fn mark(&self, path: &Path) -> Result<Mark, TablesError> {
+    pub(crate) fn mark(&self, path: &Path) -> Result<Watermark, TablesError> {
         let fail = |error| store_error(path, error);
         let Some(stored) = self.keyspace.get(WATERMARK_KEY).map_err(fail)? else {
-            return Ok(Mark::default());
+            return Ok(Watermark::default());
         };
         let last = self.keyspace.iter().next_back().map(Guard::into_inner).transpose().map_err(fail)?;
         if last.is_none_or(|(key, value)| *key != WATERMARK_KEY || value != stored) {
             return Err(store_damaged(path, "lookups and scans see different states"));
         }
-        Mark::decode(&stored).ok_or_else(|| store_damaged(path, "the watermark is malformed"))
+        Watermark::decode(&stored).ok_or_else(|| store_damaged(path, "the watermark is malformed"))
     }
 
     /// Writes one sorted table, and syncs it before this returns.
     pub(crate) fn write_table(
         &self,
         rows: &[([u8; 17], &[u8])],
-        mark: Option<Mark>,
+        mark: Option<Watermark>,
     ) -> Result<(), lsm::Error> {
         let mut table = self.keyspace.start_ingestion()?;
         for (key, value) in rows {
@@ -133,7 +141,7 @@ impl ArchiveOptions {
 
 /// Damage of the archive in `path`.
 pub(crate) fn damaged(path: &Path, detail: &str) -> TablesError {
-    TablesError::damaged(Part::Archive, path, detail)
+    TablesError::damaged(DatabaseKind::Archive, path, detail)
 }
 
 /// The directory that errors about the store in `path` name: the whole archive, because its parts cannot be rebuilt
@@ -149,7 +157,7 @@ fn in_division(path: &Path, detail: impl Display) -> String {
 
 /// Damage of the store in `path`.
 pub(crate) fn store_damaged(path: &Path, detail: &str) -> TablesError {
-    TablesError::damaged(Part::Archive, &archive_of(path), in_division(path, detail))
+    TablesError::damaged(DatabaseKind::Archive, &archive_of(path), in_division(path, detail))
 }
 
 pub(crate) fn store_error(division: &Path, error: lsm::Error) -> TablesError {
@@ -162,5 +170,5 @@ fn of_fault(division: &Path, fault: Fault) -> TablesError {
         Fault::Damaged(detail) => Fault::Damaged(in_division(division, detail)),
         other => other,
     };
-    TablesError::of_fault(Part::Archive, &archive_of(division), fault)
+    TablesError::of_fault(DatabaseKind::Archive, &archive_of(division), fault)
 }

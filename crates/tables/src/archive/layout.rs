@@ -14,7 +14,7 @@ use upesi_journal::durable;
 
 use crate::archive::division::remove_files;
 use crate::beside::with_suffix;
-use crate::{Part, TablesError};
+use crate::{DatabaseKind, TablesError};
 
 const DIGITS: usize = 20;
 
@@ -74,7 +74,7 @@ fn forget_earlier_begins(archive: &Path, present: u64) -> std::io::Result<()> {
 
 /// Creates the directory if necessary, finishes operations that a crash interrupted, and returns the divisions.
 pub(crate) fn prepare(archive: &Path) -> Result<Layout, TablesError> {
-    prepare_files(archive).map_err(|source| TablesError::io(Part::Archive, archive, source))
+    prepare_files(archive).map_err(|source| TablesError::io(DatabaseKind::Archive, archive, source))
 }
 
 fn prepare_files(archive: &Path) -> std::io::Result<Layout> {

@@ -18,12 +18,12 @@ pub struct MemoryArchive {
 
 /// A division and its transfers.
 #[derive(Clone, Debug)]
-struct Part {
+struct MemoryDivision {
     info: Division,
     entries: BTreeMap<[u8; 17], Vec<u8>>,
 }
 
-impl Part {
+impl MemoryDivision {
     fn beginning(first_seq: u64) -> Self {
         let info =
             Division { first_seq, watermark: 0, last_time: None, transfers_estimate: 0, is_closed: false };
@@ -34,13 +34,13 @@ impl Part {
 #[derive(Clone, Debug)]
 struct Contents {
     /// The oldest first, at least one; the last one grows.
-    parts: Vec<Part>,
+    parts: Vec<MemoryDivision>,
     watermark: u64,
 }
 
 impl Default for Contents {
     fn default() -> Self {
-        Self { parts: vec![Part::beginning(1)], watermark: 0 }
+        Self { parts: vec![MemoryDivision::beginning(1)], watermark: 0 }
     }
 }
 
@@ -63,7 +63,7 @@ impl Contents {
     }
 
     fn divide(&mut self) {
-        let next = Part::beginning(self.watermark + 1);
+        let next = MemoryDivision::beginning(self.watermark + 1);
         if let Some(growing) = self.parts.last_mut().filter(|growing| growing.info.watermark > 0) {
             growing.info.is_closed = true;
             self.parts.push(next);
@@ -78,7 +78,7 @@ impl Contents {
             && self.watermark <= seq
             && growing.info.first_seq <= seq
         {
-            *growing = Part::beginning(seq + 1);
+            *growing = MemoryDivision::beginning(seq + 1);
             self.watermark = seq;
             left += 1;
         }

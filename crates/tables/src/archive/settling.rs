@@ -10,10 +10,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crate::archive::ArchiveOptions;
 use crate::archive::division::Division;
 use crate::archive::filter::Filter;
-use crate::archive::keyspace::{self, Shared, store_error};
+use crate::archive::keyspace::{self, StoreResources, store_error};
 use crate::archive::layout::settled_path;
 use crate::beside::make_whole;
-use crate::{Part, TablesError};
+use crate::{DatabaseKind, TablesError};
 
 /// Maximum number of tables of a division that is left unchanged.
 const TABLES_MAX: usize = 8;
@@ -31,12 +31,12 @@ pub(crate) fn is_due(division: &Division) -> bool {
 /// removed. `None` if `stop` was set.
 pub(crate) fn settle(
     division: &Division,
-    shared: &Shared,
+    shared: &StoreResources,
     options: &ArchiveOptions,
     stop: &AtomicBool,
 ) -> Result<Option<Division>, TablesError> {
     let path = settled_path(&division.path);
-    let fail = |source| TablesError::io(Part::Archive, &path, source);
+    let fail = |source| TablesError::io(DatabaseKind::Archive, &path, source);
     let filter = Filter::with_capacity(division.entries() as usize);
     if !make_whole(&path, fail, |unfinished| copy(division, unfinished, &filter, shared, options, stop))? {
         return Ok(None);
@@ -52,7 +52,7 @@ fn copy(
     division: &Division,
     to: &Path,
     filter: &Filter,
-    shared: &Shared,
+    shared: &StoreResources,
     options: &ArchiveOptions,
     stop: &AtomicBool,
 ) -> Result<bool, TablesError> {

@@ -48,7 +48,7 @@ pub(crate) fn check(path: &Path) -> Result<(), Fault> {
             let name = entry.file_name().to_string_lossy().into_owned();
             let checked = match name.parse::<u64>() {
                 Ok(_) => check_keyspace(&entry.path(), name == FIRST_KEYSPACE),
-                Err(_) => Err(Flaw::Damaged("does not belong there".to_owned())),
+                Err(_) => Err(ListError::Damaged("does not belong there".to_owned())),
             };
             checked.map_err(|flaw| flaw.in_directory(&format!("{KEYSPACES}/{name}")))?;
         }
@@ -64,12 +64,12 @@ pub(crate) fn read(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
 }
 
 #[derive(Debug)]
-enum Flaw {
+enum ListError {
     Io(io::Error),
     Damaged(String),
 }
 
-impl Flaw {
+impl ListError {
     fn in_directory(self, directory: &str) -> Fault {
         match self {
             Self::Io(error) => Fault::Io(error),
@@ -87,17 +87,17 @@ impl Flaw {
     }
 }
 
-fn check_keyspace(keyspace: &Path, is_first: bool) -> Result<(), Flaw> {
+fn check_keyspace(keyspace: &Path, is_first: bool) -> Result<(), ListError> {
     let mut before = None;
     for _ in 0..ATTEMPTS_MAX {
         let current = match read(&keyspace.join(CURRENT), CURRENT_BYTES_MAX) {
             // A crash during its creation; fjall removes it. The first keyspace cannot be missing: the others would be
             // missing, too.
             Err(error) if error.kind() == ErrorKind::NotFound && !is_first => return Ok(()),
-            current => current.map_err(|error| Flaw::of_file(error, CURRENT))?,
+            current => current.map_err(|error| ListError::of_file(error, CURRENT))?,
         };
         let flaw = match check_list(keyspace, &current) {
-            Err(flaw @ Flaw::Damaged(_)) => flaw,
+            Err(flaw @ ListError::Damaged(_)) => flaw,
             outcome => return outcome,
         };
         // Another process may be writing. fjall's lock, which is taken later, reports that.
@@ -109,8 +109,8 @@ fn check_keyspace(keyspace: &Path, is_first: bool) -> Result<(), Flaw> {
     Ok(())
 }
 
-fn check_list(keyspace: &Path, current: &[u8]) -> Result<(), Flaw> {
-    let malformed = || Flaw::Damaged(format!("{CURRENT} is malformed"));
+fn check_list(keyspace: &Path, current: &[u8]) -> Result<(), ListError> {
+    let malformed = || ListError::Damaged(format!("{CURRENT} is malformed"));
     let mut fields = Fields(current);
     let version = fields.u64().ok_or_else(malformed)?;
     let checksum = fields.u128().ok_or_else(malformed)?;
@@ -118,35 +118,40 @@ fn check_list(keyspace: &Path, current: &[u8]) -> Result<(), Flaw> {
         return Err(malformed());
     }
     let name = format!("v{version}");
-    let list = read(&keyspace.join(&name), LIST_BYTES_MAX).map_err(|error| Flaw::of_file(error, &name))?;
+    let list =
+        read(&keyspace.join(&name), LIST_BYTES_MAX).map_err(|error| ListError::of_file(error, &name))?;
     if xxh3_128(&list) != checksum {
-        return Err(Flaw::Damaged(format!("{name} does not match its checksum in {CURRENT}")));
+        return Err(ListError::Damaged(format!("{name} does not match its checksum in {CURRENT}")));
     }
-    let tables = tables(&list).ok_or_else(|| Flaw::Damaged(format!("{name} cannot be decoded")))?;
+    let tables = tables(&list).ok_or_else(|| ListError::Damaged(format!("{name} cannot be decoded")))?;
     check_places(&keyspace.join(TABLES))?;
     for table in tables {
         let name = format!("{TABLES}/{table}");
-        let is_whole = has_contents(&keyspace.join(&name)).map_err(|error| Flaw::of_file(error, &name))?;
+        let is_whole =
+            has_contents(&keyspace.join(&name)).map_err(|error| ListError::of_file(error, &name))?;
         if !is_whole {
-            return Err(Flaw::Damaged(format!("{name}: its contents are damaged")));
+            return Err(ListError::Damaged(format!("{name}: its contents are damaged")));
         }
     }
     Ok(())
 }
 
 /// The directory of tables may contain files that a list does not name yet, or no longer names, but nothing else.
-fn check_places(tables: &Path) -> Result<(), Flaw> {
+fn check_places(tables: &Path) -> Result<(), ListError> {
     let entries = match fs::read_dir(tables) {
         // A copy of a data directory may omit an empty directory. If the list names tables, each missing table is
         // reported by name.
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
-        entries => entries.map_err(|error| Flaw::of_file(error, TABLES))?,
+        entries => entries.map_err(|error| ListError::of_file(error, TABLES))?,
     };
     for entry in entries {
-        let entry = entry.map_err(Flaw::Io)?;
-        if entry.file_type().map_err(Flaw::Io)?.is_dir() {
+        let entry = entry.map_err(ListError::Io)?;
+        if entry.file_type().map_err(ListError::Io)?.is_dir() {
             let name = entry.file_name();
-            return Err(Flaw::Damaged(format!("{TABLES}/{} does not belong there", name.to_string_lossy())));
+            return Err(ListError::Damaged(format!(
+                "{TABLES}/{} does not belong there",
+                name.to_string_lossy()
+            )));
         }
     }
     Ok(())

@@ -23,7 +23,7 @@ const MAGIC: &[u8; 8] = b"UPESINOT";
 const NOTED_BYTES_MAX: u64 = 1 << 20;
 
 /// A keyspace and the version of its list.
-type Note = (u64, u64);
+type ListVersion = (u64, u64);
 
 /// Notes durably the versions of the lists of the database in `path`. An opening with an older list is then rejected.
 ///
@@ -50,7 +50,7 @@ pub fn note(path: &Path) -> io::Result<()> {
 }
 
 /// The last notes; none before an owner relied on the lists.
-pub(crate) fn read(path: &Path) -> Result<Vec<Note>, Fault> {
+pub(crate) fn read(path: &Path) -> Result<Vec<ListVersion>, Fault> {
     let bytes = match lists::read(&path.join(NOTED), NOTED_BYTES_MAX) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
         Err(error) if error.kind() == ErrorKind::FileTooLarge => {
@@ -63,7 +63,7 @@ pub(crate) fn read(path: &Path) -> Result<Vec<Note>, Fault> {
 
 /// Whether every list has reached its noted version. Read the notes before the lists, because another process may be
 /// writing.
-pub(crate) fn check(path: &Path, notes: &[Note]) -> Result<(), Fault> {
+pub(crate) fn check(path: &Path, notes: &[ListVersion]) -> Result<(), Fault> {
     for (id, noted) in notes {
         let keyspace = format!("{KEYSPACES}/{id}");
         let found = version(&path.join(&keyspace)).map_err(Fault::Io)?;
@@ -83,7 +83,7 @@ fn version(keyspace: &Path) -> io::Result<Option<u64>> {
     }
 }
 
-fn encode(notes: &[Note]) -> Vec<u8> {
+fn encode(notes: &[ListVersion]) -> Vec<u8> {
     let mut bytes = MAGIC.to_vec();
     for (id, version) in notes {
         bytes.extend_from_slice(&id.to_le_bytes());
@@ -94,7 +94,7 @@ fn encode(notes: &[Note]) -> Vec<u8> {
     bytes
 }
 
-fn decode(bytes: &[u8]) -> Option<Vec<Note>> {
+fn decode(bytes: &[u8]) -> Option<Vec<ListVersion>> {
     let (body, checksum) = bytes.split_last_chunk::<16>()?;
     if xxh3_128(body) != u128::from_le_bytes(*checksum) {
         return None;

@@ -8,7 +8,7 @@ use upesi_journal::{Access, Appender, Disk, Reader, RealDisk, durable};
 use crate::store::recovery::{journal_options, open_tables};
 use crate::store::tables::Tables;
 use crate::store::{Store, StoreOptions, record};
-use crate::{Part, TablesError};
+use crate::{DatabaseKind, TablesError};
 
 /// The right to append to a store's log, and the end of the log.
 pub struct StoreEnd {
@@ -38,7 +38,8 @@ impl StoreFollower {
     /// The tables are damaged, or in use.
     pub fn open(path: impl AsRef<Path>, options: &StoreOptions) -> Result<Self, TablesError> {
         let path = path.as_ref().to_path_buf();
-        durable::create_directory(&path).map_err(|source| TablesError::io(Part::Store, &path, source))?;
+        durable::create_directory(&path)
+            .map_err(|source| TablesError::io(DatabaseKind::Store, &path, source))?;
         let (tables, watermark) = open_tables(&path, options)?;
         let disk: Arc<dyn Disk> = Arc::new(RealDisk::new(&path, Access::Write));
         let reader = Reader::new(Arc::clone(&disk), watermark + 1);

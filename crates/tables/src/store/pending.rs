@@ -15,12 +15,12 @@ const ENTRY_OVERHEAD_BYTES: usize = 96;
 
 /// The pending changes of one table, readable.
 #[derive(Default)]
-pub(crate) struct Pending {
+pub(crate) struct PendingChanges {
     changes: Changes,
     bytes: usize,
 }
 
-impl Pending {
+impl PendingChanges {
     pub(crate) fn get(&self, key: &[u8]) -> Option<&Change> {
         self.changes.get(key)
     }

@@ -10,7 +10,7 @@ use crate::TablesError;
 use crate::store::tables::Tables;
 use crate::store::{StoreOptions, record};
 
-pub(crate) struct Recovered {
+pub(crate) struct RecoveredStore {
     pub(crate) tables: Tables,
     /// Continues after the last record.
     pub(crate) log: Writer,
@@ -38,7 +38,7 @@ pub(crate) fn recover(
     path: &Path,
     disk: &Arc<dyn Disk>,
     options: &StoreOptions,
-) -> Result<Recovered, TablesError> {
+) -> Result<RecoveredStore, TablesError> {
     // First, because it locks the directory.
     let (tables, watermark) = open_tables(path, options)?;
     let opened = upesi_journal::open(Arc::clone(disk), journal_options(options, watermark))
@@ -59,7 +59,7 @@ pub(crate) fn recover(
         return Err(tables.damaged(&detail));
     }
     replay(path, disk, &tables, watermark + 1)?;
-    Ok(Recovered { tables, log: opened.writer })
+    Ok(RecoveredStore { tables, log: opened.writer })
 }
 
 /// Shows the log's records from `from_seq` on.

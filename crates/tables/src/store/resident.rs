@@ -32,7 +32,7 @@ const COMPLETE: u8 = 1;
 const OFF: u8 = 2;
 
 /// Knowledge about a key.
-pub(crate) enum Found {
+pub(crate) enum Residence {
     /// The key has this value, or none.
     Known(Option<UserValue>),
     /// The table on disk must be read.
@@ -71,20 +71,20 @@ impl Resident {
     }
 
     /// The value of `key`.
-    pub(crate) fn get(&self, key: &[u8]) -> Found {
+    pub(crate) fn get(&self, key: &[u8]) -> Residence {
         if self.state.load(Ordering::Acquire) != COMPLETE {
-            return Found::Unknown;
+            return Residence::Unknown;
         }
         let (shard, tag) = self.fingerprint(key);
         let shard = read(&self.shards[shard]);
         // Checked again under the lock: a dropped table is emptied shard by shard.
         if self.state.load(Ordering::Acquire) != COMPLETE {
-            return Found::Unknown;
+            return Residence::Unknown;
         }
         match shard.get(&tag) {
-            FREE => Found::Known(None),
-            ON_DISK => Found::Unknown,
-            number => Found::Known(read(&self.values).get(number)),
+            FREE => Residence::Known(None),
+            ON_DISK => Residence::Unknown,
+            number => Residence::Known(read(&self.values).get(number)),
         }
     }
 

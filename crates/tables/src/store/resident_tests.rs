@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use crate::lsm::UserValue;
 use proptest::prelude::*;
 
-use crate::store::resident::{FREE, Found, Resident, Shard, VALUE_BYTES_MAX, VALUES_MAX};
+use crate::store::resident::{FREE, Residence, Resident, Shard, VALUE_BYTES_MAX, VALUES_MAX};
 
 fn value(number: u16) -> UserValue {
     UserValue::from(format!("greenbank{number}").into_bytes())
@@ -13,8 +13,8 @@ fn value(number: u16) -> UserValue {
 
 fn known(resident: &Resident, key: &[u8]) -> Option<UserValue> {
     match resident.get(key) {
-        Found::Known(value) => value,
-        Found::Unknown => panic!("not known"),
+        Residence::Known(value) => value,
+        Residence::Unknown => panic!("not known"),
     }
 }
 
@@ -67,12 +67,12 @@ fn resident_table_finds_exactly_its_entries() {
 fn incomplete_or_released_table_knows_no_key() {
     let resident = Resident::new(10, 1 << 20);
     resident.set(b"key", Some(&value(1)));
-    assert!(matches!(resident.get(b"key"), Found::Unknown));
+    assert!(matches!(resident.get(b"key"), Residence::Unknown));
     resident.completed();
     assert_eq!(known(&resident, b"key"), Some(value(1)));
     resident.give_up();
     resident.completed();
-    assert!(matches!(resident.get(b"key"), Found::Unknown));
+    assert!(matches!(resident.get(b"key"), Residence::Unknown));
 }
 
 #[test]
@@ -82,7 +82,7 @@ fn table_above_its_limit_releases_its_memory() {
     for number in 0..20_000_u32 {
         resident.set(&number.to_le_bytes(), Some(&value(1)));
     }
-    assert!(matches!(resident.get(b"key"), Found::Unknown));
+    assert!(matches!(resident.get(b"key"), Residence::Unknown));
     assert_eq!(resident.bytes(), 0);
 }
 
@@ -91,12 +91,12 @@ fn long_or_too_many_values_are_not_in_memory() {
     let resident = Resident::new(0, 16 << 20);
     resident.completed();
     resident.set(b"long", Some(&UserValue::from(vec![7; VALUE_BYTES_MAX + 1])));
-    assert!(matches!(resident.get(b"long"), Found::Unknown));
+    assert!(matches!(resident.get(b"long"), Residence::Unknown));
     for number in 0..=VALUES_MAX as u32 {
         resident.set(&number.to_le_bytes(), Some(&UserValue::from(number.to_be_bytes())));
     }
     let last = VALUES_MAX as u32;
-    assert!(matches!(resident.get(&last.to_le_bytes()), Found::Unknown));
+    assert!(matches!(resident.get(&last.to_le_bytes()), Residence::Unknown));
     assert_eq!(known(&resident, &0_u32.to_le_bytes()), Some(UserValue::from(0_u32.to_be_bytes())));
     // An entry can be added again, and one can be removed.
     resident.set(b"long", Some(&UserValue::from(0_u32.to_be_bytes())));

@@ -7,8 +7,8 @@ use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWrite
 use crate::lsm::{self, Guard, Keyspace, UserKey, UserValue};
 
 use crate::TablesError;
-use crate::store::pending::{Change, Changes, Pending};
-use crate::store::resident::{Found, Resident};
+use crate::store::pending::{Change, Changes, PendingChanges};
+use crate::store::resident::{Residence, Resident};
 use crate::store::tables::Tables;
 
 /// Changes are shown to readers in portions of this number, so that a reader waits for microseconds at most.
@@ -28,7 +28,7 @@ pub struct Table {
 /// The parts of a table: pending changes in memory, sorted data on disk and, if requested, all of it in memory.
 pub(crate) struct TableState {
     pub(crate) keyspace: Keyspace,
-    pending: RwLock<Pending>,
+    pending: RwLock<PendingChanges>,
     resident: OnceLock<Resident>,
 }
 
@@ -43,7 +43,7 @@ impl Table {
     /// The durable value of `key`. A value that is queued or being synced is not visible before its update resolves.
     pub fn get(&self, key: &[u8]) -> Result<Option<Value>, TablesError> {
         if let Some(resident) = self.state.resident.get()
-            && let Found::Known(value) = resident.get(key)
+            && let Residence::Known(value) = resident.get(key)
         {
             return Ok(value.map(Value));
         }
@@ -111,12 +111,12 @@ impl TableState {
         Self { keyspace, pending: RwLock::default(), resident: OnceLock::new() }
     }
 
-    pub(crate) fn pending(&self) -> RwLockReadGuard<'_, Pending> {
+    pub(crate) fn pending(&self) -> RwLockReadGuard<'_, PendingChanges> {
         // Consistent after every call.
         self.pending.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn pending_mut(&self) -> RwLockWriteGuard<'_, Pending> {
+    fn pending_mut(&self) -> RwLockWriteGuard<'_, PendingChanges> {
         self.pending.write().unwrap_or_else(PoisonError::into_inner)
     }
 

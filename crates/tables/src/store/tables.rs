@@ -14,7 +14,7 @@ use crate::lsm::{self, Database, Keyspace, PersistMode, Tuning, wait_for_merging
 use crate::store::StoreOptions;
 use crate::store::resident::Resident;
 use crate::store::table::TableState;
-use crate::{Part, TablesError};
+use crate::{DatabaseKind, TablesError};
 
 /// Number of sorted tables that the store keeps open.
 pub const OPEN_FILES_MAX: usize = 32;
@@ -37,7 +37,7 @@ impl Tables {
     /// Opens the tables of the store in `path`, and locks them.
     pub(crate) fn open(path: &Path, options: &StoreOptions) -> Result<Self, TablesError> {
         let directory = directory_of(path);
-        let fail = |source| TablesError::io(Part::Store, path, source);
+        let fail = |source| TablesError::io(DatabaseKind::Store, path, source);
         if !directory.try_exists().map_err(fail)? {
             make_whole(&directory, fail, |unfinished| {
                 open_database(path, unfinished, options).map(|_| true)
@@ -73,7 +73,7 @@ impl Tables {
             .map_err(|error| self.fail(error))?;
         if !is_there {
             lsm::sync_keyspaces(&directory_of(&self.path))
-                .map_err(|source| TablesError::io(Part::Store, &self.path, source))?;
+                .map_err(|source| TablesError::io(DatabaseKind::Store, &self.path, source))?;
         }
         let state = Arc::new(TableState::new(keyspace));
         states.insert(name.to_owned(), Arc::clone(&state));
@@ -111,7 +111,7 @@ impl Tables {
         meta.finish().map_err(fail)?;
         // From here on the log may drop records that the tables contain.
         lsm::note(&directory_of(&self.path))
-            .map_err(|source| TablesError::io(Part::Store, &self.path, source))?;
+            .map_err(|source| TablesError::io(DatabaseKind::Store, &self.path, source))?;
         for (_, state) in &states {
             self.wait_for_merging(&state.keyspace)?;
         }
@@ -128,11 +128,11 @@ impl Tables {
     }
 
     pub(crate) fn fail(&self, error: lsm::Error) -> TablesError {
-        TablesError::of_fault(Part::Store, &self.path, error.into())
+        TablesError::of_fault(DatabaseKind::Store, &self.path, error.into())
     }
 
     pub(crate) fn damaged(&self, detail: &str) -> TablesError {
-        TablesError::damaged(Part::Store, &self.path, detail)
+        TablesError::damaged(DatabaseKind::Store, &self.path, detail)
     }
 
     fn states(&self) -> MutexGuard<'_, BTreeMap<String, Arc<TableState>>> {
@@ -175,7 +175,7 @@ fn open_database(
     directory: &Path,
     options: &StoreOptions,
 ) -> Result<(Database, Keyspace), TablesError> {
-    let opened = lsm::open(directory, Part::Store.remedy(), || {
+    let opened = lsm::open(directory, DatabaseKind::Store.remedy(), || {
         let database = Database::builder(directory)
             .cache_size(options.cache_bytes)
             .max_cached_files(Some(OPEN_FILES_MAX))
@@ -184,5 +184,5 @@ fn open_database(
         let meta = database.keyspace(META, || options.tuning().options())?;
         Ok((database, meta))
     });
-    opened.map_err(|fault| TablesError::of_fault(Part::Store, path, fault))
+    opened.map_err(|fault| TablesError::of_fault(DatabaseKind::Store, path, fault))
 }

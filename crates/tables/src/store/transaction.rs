@@ -7,7 +7,7 @@ use crate::lsm::UserKey;
 use crate::store::pending::{Change, Changes};
 use crate::store::table::TableState;
 use crate::store::{KEY_BYTES_MAX, Table, VALUE_BYTES_MAX, Value};
-use crate::{Part, TablesError};
+use crate::{DatabaseKind, TablesError};
 
 /// Size of a change in a record in addition to its key and value.
 const CHANGE_OVERHEAD_BYTES: usize = 8;
@@ -133,6 +133,6 @@ fn check(what: &'static str, bytes: usize, bytes_max: usize) -> Result<(), Table
     if bytes <= bytes_max {
         Ok(())
     } else {
-        Err(TablesError::TooLarge { part: Part::Store, what, bytes, bytes_max })
+        Err(TablesError::TooLarge { part: DatabaseKind::Store, what, bytes, bytes_max })
     }
 }

@@ -17,12 +17,12 @@ const KEY: &str = ".key";
 /// A directory with files of single peers, by their names: `NAME.anchors.pem`, and optionally `NAME.crl.pem`; and
 /// `NAME.pem` with `NAME.key`, if there is a separate certificate for the peer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Own(pub(crate) PathBuf);
+pub(crate) struct PeerDirectory(pub(crate) PathBuf);
 
 /// The files of single peers by name, or the reason why a peer's files cannot be used.
 type FilesOfPeers = BTreeMap<String, Result<ClientFiles, TlsError>>;
 
-impl Own {
+impl PeerDirectory {
     /// The files of each peer that has some. A peer without a certificate of its own uses the common one.
     ///
     /// # Errors

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use rustls::pki_types::SubjectPublicKeyInfoDer;
 use rustls::sign::{Signer, SigningKey};
 use rustls::{Error, SignatureAlgorithm, SignatureScheme};
-use upesi_keys::{Hash, Key, Kind as KeyKind, Scheme, ecdsa_signature};
+use upesi_keys::{Hash, Key, KeyKind, Scheme, ecdsa_signature};
 
 /// Signature schemes of RSA keys in the order of preference.
 const RSA: [(SignatureScheme, Scheme); 6] = [
@@ -20,9 +20,9 @@ const P256: [(SignatureScheme, Scheme); 1] = [(SignatureScheme::ECDSA_NISTP256_S
 
 /// A key that signs handshakes, in any location.
 #[derive(Debug)]
-pub(super) struct Provided(pub(super) Arc<dyn Key>);
+pub(super) struct HandshakeKey(pub(super) Arc<dyn Key>);
 
-impl SigningKey for Provided {
+impl SigningKey for HandshakeKey {
     fn choose_scheme(&self, offered: &[SignatureScheme]) -> Option<Box<dyn Signer>> {
         let own: &[(SignatureScheme, Scheme)] = match self.0.kind() {
             KeyKind::Rsa => &RSA,

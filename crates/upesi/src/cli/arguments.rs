@@ -6,7 +6,7 @@ use clap::{Args, Parser, Subcommand};
 use upesi_offline::backup::{BackupArguments, RestoreArguments};
 use upesi_offline::export::ExportArguments;
 use upesi_offline::trim::TrimArguments;
-use upesi_process::times::{When, ZoneArguments, when};
+use upesi_process::times::{ParsedTime, ZoneArguments, when};
 use upesi_process::values;
 use upesi_process::version::VERSION;
 use upesi_types::{FspId, TransferId};
@@ -234,10 +234,10 @@ pub struct JournalArguments {
     pub fsp: Option<FspId>,
     /// Only records from this time on: 2026-11-21, 2026-11-21T09:39:53.000Z, yesterday, 2h.
     #[arg(long, value_name = "TIME", value_parser = when)]
-    pub since: Option<When>,
+    pub since: Option<ParsedTime>,
     /// Only records before this time.
     #[arg(long, value_name = "TIME", value_parser = when)]
-    pub until: Option<When>,
+    pub until: Option<ParsedTime>,
     /// Time zone of the output.
     #[command(flatten)]
     pub zone: ZoneArguments,
@@ -317,10 +317,10 @@ pub struct TrailArguments {
     pub outcome: Option<String>,
     /// Only entries from this time on: 2026-11-21, 2026-11-21T09:39:53.000Z, yesterday, 2h.
     #[arg(long, value_name = "TIME", value_parser = when)]
-    pub since: Option<When>,
+    pub since: Option<ParsedTime>,
     /// Only entries before this time.
     #[arg(long, value_name = "TIME", value_parser = when)]
-    pub until: Option<When>,
+    pub until: Option<ParsedTime>,
     /// Time zone of the output.
     #[command(flatten)]
     pub zone: ZoneArguments,

@@ -112,7 +112,7 @@ struct Callback {
 }
 
 #[derive(Deserialize)]
-struct Redelivered {
+struct RedeliveryAnswer {
     redelivered: u64,
     remaining: u64,
 }
@@ -272,7 +272,7 @@ fn redeliver(arguments: RedeliverArguments) -> Outcome {
         Some(reason) => calls.because(&reason),
         None => calls,
     };
-    let Redelivered { redelivered, remaining } = calls.post("/callbacks/redeliver", &body)?;
+    let RedeliveryAnswer { redelivered, remaining } = calls.post("/callbacks/redeliver", &body)?;
     done(&match redelivered {
         1 => "1 callback is being redelivered".to_owned(),
         count => format!("{count} callbacks are being redelivered"),

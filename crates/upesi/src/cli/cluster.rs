@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use serde_json::{Map, Value, json};
-use upesi_node::cluster::{self, ClusterError, Copied, Found, Standing, Status};
+use upesi_node::cluster::{self, ClusterError, CopyPosition, LogComparison, Status, TopicReplicas};
 use upesi_offline::audit;
 use upesi_offline::backup::{self, RestoreArguments};
 use upesi_process::exit::{Exit, Failure, Outcome, write_out};
@@ -227,22 +227,22 @@ fn as_text(status: &Status) -> String {
 }
 
 /// The brokers: leader of the topic's partition and replicas in sync.
-fn brokers_of(Standing { leader, in_sync, behind }: &Standing) -> String {
+fn brokers_of(TopicReplicas { leader, in_sync, behind }: &TopicReplicas) -> String {
     let list = |brokers: &[u32]| brokers.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
     let leads = leader.map_or_else(|| "no leader".to_owned(), |broker| format!("leader {broker}"));
     let behind = if behind.is_empty() { String::new() } else { format!("; behind: {}", list(behind)) };
     format!("{leads}; in sync: {}{behind}", list(in_sync))
 }
 
-fn text_of(Copied { seq, store_seq }: &Copied) -> String {
+fn text_of(CopyPosition { seq, store_seq }: &CopyPosition) -> String {
     format!("record {seq}, store {store_seq}")
 }
 
-fn record_of(Copied { seq, store_seq }: &Copied) -> Value {
+fn record_of(CopyPosition { seq, store_seq }: &CopyPosition) -> Value {
     json!({ "record": seq, "store": store_seq })
 }
 
-fn found_as_json(found: &Found) -> String {
+fn found_as_json(found: &LogComparison) -> String {
     let others = found
         .others
         .iter()
@@ -260,7 +260,7 @@ fn found_as_json(found: &Found) -> String {
     )
 }
 
-fn found_as_text(found: &Found) -> String {
+fn found_as_text(found: &LogComparison) -> String {
     let (from, to) = found.compared;
     let mut text = format!(
         "compared  offsets {from} to {to}\nlog       {}\nhere      {}\n",
@@ -278,7 +278,7 @@ fn found_as_text(found: &Found) -> String {
         (true, false, Some((node, _))) => {
             format!("the log lost its end; node {node} has more records: repair the log there")
         }
-        (true, false, None) if found.log == Copied::default() => {
+        (true, false, None) if found.log == CopyPosition::default() => {
             "the log is empty: fill it from this node with --write".to_owned()
         }
         (true, false, None) => {
@@ -304,8 +304,8 @@ mod tests {
             begin: 30,
             end: 120,
             needs: [(1, 119), (2, 31)].into(),
-            told: [(2, Copied { seq: 60, store_seq: 5 })].into(),
-            brokers: Standing { leader: Some(3), in_sync: vec![2, 3], behind: vec![1] },
+            told: [(2, CopyPosition { seq: 60, store_seq: 5 })].into(),
+            brokers: TopicReplicas { leader: Some(3), in_sync: vec![2, 3], behind: vec![1] },
         };
         let known = status(Some((2, Some("https://hub-2:4000".to_owned()))), Some(88));
         assert_eq!(
@@ -324,14 +324,14 @@ mod tests {
         assert_eq!(object["store"], json!({ "accepted": 7, "copied": 6 }));
         assert_eq!(object["told"], json!({ "2": { "record": 60, "store": 5 } }));
         assert_eq!(object["brokers"], json!({ "leader": 3, "inSync": [2, 3], "behind": [1] }));
-        let nobody = Standing { leader: None, in_sync: vec![2], behind: Vec::new() };
+        let nobody = TopicReplicas { leader: None, in_sync: vec![2], behind: Vec::new() };
         assert_eq!(brokers_of(&nobody), "no leader; in sync: 2");
     }
 
     #[test]
     fn missing_records_of_the_log_are_shown_with_a_remedy() {
-        let copied = |seq| Copied { seq, store_seq: 4 };
-        let found = |other, is_repaired| Found {
+        let copied = |seq| CopyPosition { seq, store_seq: 4 };
+        let found = |other, is_repaired| LogComparison {
             compared: (3, 40),
             log: copied(80),
             here: copied(100),
@@ -348,9 +348,9 @@ mod tests {
             found_as_text(&found(101, false)).ends_with("node 2 has more records: repair the log there\n")
         );
         assert!(found_as_text(&found(90, true)).ends_with("start the nodes\n"));
-        let empty = Found { log: Copied::default(), ..found(90, false) };
+        let empty = LogComparison { log: CopyPosition::default(), ..found(90, false) };
         assert!(found_as_text(&empty).ends_with("the log is empty: fill it from this node with --write\n"));
-        let whole = Found { log: copied(100), ..found(90, false) };
+        let whole = LogComparison { log: copied(100), ..found(90, false) };
         assert!(found_as_text(&whole).ends_with("the log has all records of this node\n"));
         let object: Value = serde_json::from_str(&found_as_json(&found(90, false))).unwrap();
         assert_eq!((&object["lacking"], &object["others"]["2"]["record"]), (&true.into(), &90.into()));

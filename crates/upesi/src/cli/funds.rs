@@ -180,7 +180,7 @@ const COLUMNS: &[Column] = &[
 ];
 
 #[derive(Deserialize)]
-struct Named {
+struct ParticipantName {
     name: String,
 }
 
@@ -189,7 +189,7 @@ fn list(FundsListArguments { dfsp, list, hub }: FundsListArguments) -> Outcome {
     let names = match dfsp {
         Some(dfsp) => vec![dfsp.to_string()],
         None => {
-            let all = calls.items::<Named>("/participants")?.into_iter();
+            let all = calls.items::<ParticipantName>("/participants")?.into_iter();
             all.map(|(named, _)| named.name).collect()
         }
     };

@@ -10,12 +10,12 @@ use upesi_client::scheme;
 use upesi_client::scheme::file::Scheme;
 use upesi_http::ClientTls;
 use upesi_keys::read_limited_text;
-use upesi_pki::{Authority, Entry, KeyKind, KeyWithRequest, Order, PkiError, SigningKey, Trial, Usage};
+use upesi_pki::{Authority, IndexEntry, KeyKind, KeyWithRequest, Order, PkiError, SigningKey, Trial, Usage};
 use upesi_process::exit::{Exit, Failure, Outcome, read_named, write_out};
 use upesi_process::values::dfsp_name;
-use upesi_settings::trial::{Secured, settings};
+use upesi_settings::trial::{SecuredParts, settings};
 use upesi_sim::{SecurityError, SimSecurity};
-use upesi_tls::{Facts, Protocols, present_s, read_certificates};
+use upesi_tls::{CertificateFacts, Protocols, present_s, read_certificates};
 use upesi_types::text::Escaped;
 use upesi_types::{FspId, Timestamp};
 
@@ -282,11 +282,11 @@ fn show(ShowArguments { file, json }: &ShowArguments) -> Outcome {
 }
 
 /// The bindings by its key and by itself.
-fn bindings_of(facts: &Facts) -> [String; 2] {
+fn bindings_of(facts: &CertificateFacts) -> [String; 2] {
     [format!("spki-sha256:{}", facts.spki_sha256), format!("cert-sha256:{}", facts.certificate_sha256)]
 }
 
-fn certificate_json(facts: &Facts) -> serde_json::Value {
+fn certificate_json(facts: &CertificateFacts) -> serde_json::Value {
     serde_json::json!({
         "subject": facts.subject,
         "issuer": facts.issuer,
@@ -298,7 +298,7 @@ fn certificate_json(facts: &Facts) -> serde_json::Value {
     })
 }
 
-fn certificate_text(facts: &Facts) -> String {
+fn certificate_text(facts: &CertificateFacts) -> String {
     let names = facts.dns.iter().chain(&facts.uris).map(|name| ("name", name.clone()));
     let bindings = bindings_of(facts).map(|binding| ("binding", binding));
     let valid = format!("{} to {}", day(facts.not_before_s), day(facts.not_after_s));
@@ -371,8 +371,8 @@ fn issue(arguments: &IssueArguments, now_s: i64) -> Outcome {
     print(&arguments.directory, &entry, text)
 }
 
-fn line(entry: &Entry, now_s: i64) -> String {
-    let Entry { serial, name, usage, not_after_s, spki_sha256, revoked_at_s } = entry;
+fn line(entry: &IndexEntry, now_s: i64) -> String {
+    let IndexEntry { serial, name, usage, not_after_s, spki_sha256, revoked_at_s } = entry;
     let state = match revoked_at_s {
         Some(_) => "revoked",
         None if entry.is_in_force(now_s) => "valid",
@@ -472,7 +472,7 @@ fn hub_text(trial: &Trial) -> String {
         "# A hub with mutual TLS on all ports, which verifies and creates signatures: upesi pki trial.\n"
             .to_owned();
     let mut section = String::new();
-    for (key, value) in settings(trial, Secured::ALL) {
+    for (key, value) in settings(trial, SecuredParts::ALL) {
         let (of, name) = key.split_once('.').unwrap_or(("", &key));
         if of != section {
             let _ = write!(text, "\n[{of}]\n");
@@ -501,12 +501,12 @@ fn scheme_text(trial: &Trial) -> String {
 }
 
 /// A trial whose DFSPs are simulated in this process.
-pub(super) struct Simulated {
+pub(super) struct SimulatedTrial {
     trial: Trial,
     pub names: Vec<FspId>,
 }
 
-impl Simulated {
+impl SimulatedTrial {
     /// Opens the directory of a trial.
     pub fn open(directory: &Path) -> Result<Self, Failure> {
         let trial = Trial::open(directory).map_err(failure)?;

@@ -6,7 +6,7 @@ use clap::Args;
 use serde::Serialize;
 use upesi_client::rotation::{CertificateRotation, KEY_OVERLAP_HOURS_MAX, SigningKeyRotation};
 use upesi_process::exit::{Exit, Failure, Outcome, write_out};
-use upesi_process::times::{When, ZoneArguments, when};
+use upesi_process::times::{ParsedTime, ZoneArguments, when};
 use upesi_process::values::dfsp_name;
 use upesi_types::FspId;
 
@@ -54,7 +54,7 @@ pub struct SigningKeyArguments {
     pub file: PathBuf,
     /// Time when the key becomes the DFSP's current key; by default now.
     #[arg(long, value_name = "TIME", value_parser = when)]
-    pub starts: Option<When>,
+    pub starts: Option<ParsedTime>,
     /// Validity of the earlier keys after that time, in hours; 24 by default.
     #[arg(long, value_name = "HOURS", value_parser = clap::value_parser!(u32).range(0..=OVERLAP_HOURS_MAX))]
     pub overlap_hours: Option<u32>,

@@ -16,7 +16,7 @@ use upesi_offline::trail::{self, EntryFilter, ExportOptions, TrailOptions, verif
 use upesi_offline::trim::trim;
 use upesi_process::exit::{Exit, Failure, Outcome, flush, write_out};
 use upesi_process::terminal::{Escaping, note};
-use upesi_process::times::When;
+use upesi_process::times::ParsedTime;
 
 use super::arguments::{
     AuditArguments, Cli, Command, ConfigArguments, InitArguments, JournalArguments, TrailArguments,
@@ -143,7 +143,7 @@ fn show_config(arguments: &ConfigArguments) -> Outcome {
 fn journal(arguments: JournalArguments) -> Outcome {
     let JournalArguments { directory, json, payload, from, limit, transfer, fsp, since, until, zone } =
         arguments;
-    let instant = |when: Option<When>| when.map(|when| zone.instant(when));
+    let instant = |when: Option<ParsedTime>| when.map(|when| zone.instant(when));
     let filter = Filter { transfer, fsp, since: instant(since), until: instant(until) };
     let zone = zone.chosen();
     let options = PrintOptions { directory, from_seq: from, filter, limit, json, payload, zone };
@@ -177,7 +177,7 @@ fn audit_trail(arguments: TrailArguments) -> Outcome {
         operator: operator.map(Into::into),
         action: action.map(Into::into),
         object: object.map(Into::into),
-        outcome: outcome.as_deref().and_then(trail::Outcome::parse),
+        outcome: outcome.as_deref().and_then(trail::AttemptOutcome::parse),
         since: arguments.since.map(|since| zone.instant(since)),
         until: arguments.until.map(|until| zone.instant(until)),
     };

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use upesi_process::exit::{Exit, Failure};
-use upesi_settings::{Effective, Sources};
+use upesi_settings::{EffectiveSettings, Sources};
 
 /// Sources of settings.
 #[derive(Args, Clone, Debug, Default)]
@@ -59,7 +59,7 @@ impl SettingsArguments {
 }
 
 /// The settings in effect, or every mistake in them.
-pub(super) fn settings(arguments: &SettingsArguments) -> Result<Effective, Failure> {
+pub(super) fn settings(arguments: &SettingsArguments) -> Result<EffectiveSettings, Failure> {
     upesi_settings::load(&arguments.sources())
         .map_err(|mistakes| Failure::new(Exit::Usage, upesi_settings::describe(&mistakes)))
 }

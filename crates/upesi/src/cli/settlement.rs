@@ -288,19 +288,21 @@ pub fn run(command: SettlementCommand) -> Outcome {
     let runtime = runtime()?;
     let output = &mut Escaping::new(io::stdout());
     match read(command) {
-        Asked::Action(hub, action) => runtime.block_on(settlement::run(&options(hub)?, &action, output)),
-        Asked::Report(call, report) => {
+        SettlementCall::Action(hub, action) => {
+            runtime.block_on(settlement::run(&options(hub)?, &action, output))
+        }
+        SettlementCall::Report(call, report) => {
             let hub = HubArguments { call, json: false, zone: ZoneArguments::default() };
             runtime.block_on(settlement::report(&options(hub)?, &report, output))
         }
-        Asked::Models(arguments) => models::list(arguments),
-        Asked::Reconcile(hub, reconcile) => {
+        SettlementCall::Models(arguments) => models::list(arguments),
+        SettlementCall::Reconcile(hub, reconcile) => {
             runtime.block_on(settlement::reconcile(&options(hub)?, &reconcile, output))
         }
     }
 }
 
-enum Asked {
+enum SettlementCall {
     Action(HubArguments, Action),
     Report(CallArguments, Report),
     Reconcile(HubArguments, Reconcile),
@@ -325,7 +327,7 @@ fn report_kind(kind: Kind, dfsp: Option<FspId>) -> ReportKind {
     }
 }
 
-fn read(command: SettlementCommand) -> Asked {
+fn read(command: SettlementCommand) -> SettlementCall {
     let (hub, action) = match command {
         SettlementCommand::Show(ShowArguments { settlement, window, hub }) => {
             let settlement = settlement.map(Action::ShowSettlement);
@@ -359,12 +361,12 @@ fn read(command: SettlementCommand) -> Asked {
                 lowers_caps: lower_caps,
                 raises_caps: raise_caps,
             };
-            return Asked::Reconcile(hub, reconcile);
+            return SettlementCall::Reconcile(hub, reconcile);
         }
-        SettlementCommand::Models(arguments) => return Asked::Models(arguments),
+        SettlementCommand::Models(arguments) => return SettlementCall::Models(arguments),
         SettlementCommand::Report(ReportArguments { settlement, kind, dfsp, out, call }) => {
-            return Asked::Report(call, Report { settlement, kind: report_kind(kind, dfsp), out });
+            return SettlementCall::Report(call, Report { settlement, kind: report_kind(kind, dfsp), out });
         }
     };
-    Asked::Action(hub, action)
+    SettlementCall::Action(hub, action)
 }

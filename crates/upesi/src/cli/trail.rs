@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use clap::Args;
 use serde::Deserialize;
 use upesi_process::exit::Outcome;
-use upesi_process::times::{When, Zone, when};
+use upesi_process::times::{ParsedTime, Zone, when};
 
 use super::calls::{Calls, ListOptions, filters, instant_cell};
 use super::table::{Cell, Column, Table};
@@ -27,10 +27,10 @@ pub struct TrailArguments {
     pub outcome: Option<String>,
     /// Only entries from this time on: 2026-11-21, 2026-11-21T09:39, yesterday, 2h.
     #[arg(long, value_name = "TIME", default_value = "24h", value_parser = when)]
-    pub from: When,
+    pub from: ParsedTime,
     /// Only entries before this time.
     #[arg(long, value_name = "TIME", value_parser = when)]
-    pub to: Option<When>,
+    pub to: Option<ParsedTime>,
     /// List at most this many entries, in the order of the list.
     #[arg(long, value_name = "N", default_value = "1000", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub limit: u32,

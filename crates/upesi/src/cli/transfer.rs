@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use clap::{Args, Subcommand, ValueEnum};
 use serde::Deserialize;
 use upesi_process::exit::{Outcome, write_out};
-use upesi_process::times::{When, Zone, when};
+use upesi_process::times::{ParsedTime, Zone, when};
 use upesi_process::values::{amount, currency, dfsp_name, transfer_id};
 use upesi_types::text::{Escaped, path};
 use upesi_types::{Amount, Currency, FspId, TransferId};
@@ -47,10 +47,10 @@ pub struct FindArguments {
     pub state: Option<State>,
     /// Only transfers that were prepared at this time or later: 2026-11-21, 2026-11-21T09:39, yesterday, 2h.
     #[arg(long, value_name = "TIME", default_value = "24h", value_parser = when)]
-    pub from: When,
+    pub from: ParsedTime,
     /// Only transfers that were prepared before this time.
     #[arg(long, value_name = "TIME", value_parser = when)]
-    pub to: Option<When>,
+    pub to: Option<ParsedTime>,
     /// The exact amount.
     #[arg(long, value_name = "AMOUNT", value_parser = amount)]
     pub amount: Option<Amount>,
@@ -132,14 +132,14 @@ struct ErrorInformation {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Progress {
-    callbacks: Vec<Told>,
+    callbacks: Vec<CallbackRow>,
     is_whole: bool,
     settlement: Option<Settlement>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Told {
+struct CallbackRow {
     key: String,
     participant: String,
     message: String,
@@ -276,7 +276,7 @@ fn turn(transfer: &Transfer, payee: &str, progress: &Progress, zone: &Zone) -> S
     format!("{} has to answer before {}", Escaped(payee), instant_text(&transfer.expiration, zone))
 }
 
-fn told_text(told: &Told, zone: &Zone) -> String {
+fn told_text(told: &CallbackRow, zone: &Zone) -> String {
     let (name, message) = (Escaped(&told.participant), Escaped(&told.message));
     if told.state == "delivered" {
         return match &told.delivered_date {

@@ -14,7 +14,7 @@ use upesi_client::scheme::file::Scheme;
 use upesi_client::scheme::{self, ApplyOptions};
 use upesi_client::settlement::{self, Action, HubOptions, Job, JobName, SettlementState};
 use upesi_http::{ClientTls, Workers};
-use upesi_lab::cli::messages::{self, Teller};
+use upesi_lab::cli::messages::{self, MessagePrinter};
 use upesi_lab::{
     Baseline, HubProcess, HubTls, RunOptions, Scenario, Security, Signatures, TargetHub, Transport,
     phase_name,
@@ -24,7 +24,7 @@ use upesi_process::exit::{Exit, Failure, Outcome};
 use upesi_process::signals::stop_signal;
 use upesi_process::terminal::Escaping;
 use upesi_process::times::Zone;
-use upesi_settings::trial::{self, Secured};
+use upesi_settings::trial::{self, SecuredParts};
 use upesi_sim::{
     Originator, OriginatorOptions, PaymentFailure, PaymentReport, Phase, SeenMessage, SimConfig, SimSecurity,
     Simulator, Upstream,
@@ -315,7 +315,7 @@ impl<'arguments> Demo<'arguments> {
         let report = timeout(3 * PATIENCE, paying).await;
         let report = report.map_err(|_| failed("the payment did not end"))?.map_err(unavailable)?;
         let mut messages = self.messages(PAYMENT_MESSAGES).await;
-        say(Teller::shortening().tell(&mut messages));
+        say(MessagePrinter::shortening().tell(&mut messages));
         say(timing(&report));
         report.result.map_err(|failure| failed(format_args!("{failure}; see the hub's log")))
     }
@@ -442,7 +442,7 @@ fn keys(directory: &Path) -> Result<Trial, Failure> {
 async fn start_hub(trial: &Trial, operator: &ClientTls, out: &Path) -> Result<HubProcess, Failure> {
     // A demo needs no reserve for a full disk.
     let mut arguments = vec!["--set=data.reserve_bytes=0".to_owned()];
-    let secured = trial::settings(trial, Secured::ALL);
+    let secured = trial::settings(trial, SecuredParts::ALL);
     arguments.extend(secured.into_iter().map(|(key, value)| format!("--set={key}={value}")));
     let fspiop = ClientTls::load(trial.caller()).map_err(unavailable)?;
     let tls = HubTls { fspiop: Some(fspiop), admin: Some(operator.clone()) };

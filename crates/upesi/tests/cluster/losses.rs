@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tempfile::TempDir;
-use upesi_sim::Outcome;
+use upesi_sim::TransferOutcome;
 
 use super::support_crash::load::Load;
 use super::support_crash::scene::World;
@@ -229,7 +229,7 @@ fn reads(world: &World, load: &Load, fresh: &AtomicU64, ends: &Receiver<()>) {
         let text = answer(stream);
         let is_told = text.starts_with("HTTP/1.1 200") || text.starts_with("HTTP/1.1 404");
         if is_told && !text.contains(AGE) {
-            let state = if outcome == Outcome::Committed { "\"COMMITTED\"" } else { "\"ABORTED\"" };
+            let state = if outcome == TransferOutcome::Committed { "\"COMMITTED\"" } else { "\"ABORTED\"" };
             assert!(text.contains(state), "{id} ended as {outcome:?}, and a node says as fresh: {text}");
             fresh.fetch_add(1, Ordering::Relaxed);
         }

@@ -5,7 +5,7 @@ use std::sync::{Arc, LazyLock};
 
 use jsonschema::Validator;
 use serde_json::{Value, json};
-use upesi_apidocs::Surface;
+use upesi_apidocs::ApiPort;
 
 use super::dfsp::Seen;
 
@@ -83,7 +83,7 @@ impl Callback {
 }
 
 fn read() -> Vec<Callback> {
-    let text = String::from_utf8(Surface::Fspiop.file("/openapi.yaml").unwrap().content().to_vec()).unwrap();
+    let text = String::from_utf8(ApiPort::Fspiop.file("/openapi.yaml").unwrap().content().to_vec()).unwrap();
     let document: Value = serde_saphyr::from_str(&text).unwrap();
     let resolve = |value: &Value| match value["$ref"].as_str() {
         Some(reference) => document.pointer(&reference[1..]).unwrap().clone(),

@@ -9,8 +9,8 @@ use std::time::Instant;
 
 use tokio::net::TcpSocket;
 use upesi_http::{
-    Bytes, Connection, Full, Incoming, Limits, Request, Response, Secured, Server, ServerTls, Service,
-    StatusCode, Workers, body,
+    Bytes, Connection, Full, Incoming, Limits, Request, Response, Server, ServerTls, ServerTlsOptions,
+    Service, StatusCode, Workers, body,
 };
 
 use super::{AMPLE, described};
@@ -229,7 +229,7 @@ impl Dfsp {
         };
         self.address = bound.local_addr();
         let workers = Workers::start(1, &self.name).unwrap();
-        let secured = self.tls.clone().map(|tls| Secured {
+        let secured = self.tls.clone().map(|tls| ServerTlsOptions {
             tls,
             worker: workers.get(0).clone(),
             handshake_timeout: AMPLE,

@@ -116,7 +116,7 @@ impl<'w> Dialogue<'w> {
             .replace("<transfer>", TRANSFER)
             .replace("<fx>", FX)
             .replace("<fx terms>", FX_TERMS)
-            .replace("<conversion>", CONVERSION)
+            .replace("<conversion>", FX_TRANSFER)
             .replace("<request to pay>", REQUEST_TO_PAY);
         // Words at the end of a line change the text before them: `10→11`. In these words `␣` stands for a blank.
         while let Some((rest, last)) = line.rsplit_once(' ')
@@ -282,7 +282,7 @@ const FX: &str = r#"{"conversionRequestId":"<id>", "conversionTerms":{"conversio
 
 const FX_TERMS: &str = r#"{"condition":"<condition>", "conversionTerms":{"conversionId":"<id2>","initiatingFsp":"greenbank","counterPartyFsp":"bluewallet","amountType":"SEND","sourceAmount":{"currency":"KES","amount":"130"},"targetAmount":{"currency":"USD","amount":"1"},"expiration":"<soon>"}}"#;
 
-const CONVERSION: &str = r#"{"commitRequestId":"<id2>", "determiningTransferId":"<id3>","initiatingFsp":"greenbank","counterPartyFsp":"forex","sourceAmount":{"currency":"KES","amount":"130"},"targetAmount":{"amount":"1","currency":"USD"},"condition":"<condition>","expiration":"<soon>","amountType":"SEND"}"#;
+const FX_TRANSFER: &str = r#"{"commitRequestId":"<id2>", "determiningTransferId":"<id3>","initiatingFsp":"greenbank","counterPartyFsp":"forex","sourceAmount":{"currency":"KES","amount":"130"},"targetAmount":{"amount":"1","currency":"USD"},"condition":"<condition>","expiration":"<soon>","amountType":"SEND"}"#;
 
 const REQUEST_TO_PAY: &str = r#"{"transactionRequestId":"<id>", "payee":{"partyIdInfo":{"partyIdType":"MSISDN","partyIdentifier":"<n>","fspId":"bluewallet"}},"payer":{"partyIdType":"MSISDN","partyIdentifier":"254700000001"},"amount":{"amount":"10","currency":"KES"},"transactionType":{"scenario":"TRANSFER","initiator":"PAYEE","initiatorType":"BUSINESS"}}"#;
 

@@ -10,7 +10,7 @@ use tokio::runtime::Runtime;
 use upesi_fspiop::Operation;
 use upesi_pki::Usage;
 use upesi_testsupport::identity_provider::{Key, Provider, encode};
-use upesi_tls::{Facts, Protocols, present_s};
+use upesi_tls::{CertificateFacts, Protocols, present_s};
 
 use crate::common::World;
 use crate::common::dfsp::{Answer, Client};
@@ -74,7 +74,7 @@ fn bearing(message: Message, token: &str) -> Message {
 fn thumbprint(pki: &Pki, name: &str) -> String {
     let pem = fs::read_to_string(pki.file(&format!("{name}.pem"))).unwrap();
     let der = CertificateDer::from_pem_slice(pem.as_bytes()).unwrap();
-    encode(&Facts::read(&der).unwrap().certificate_sha256.0)
+    encode(&CertificateFacts::read(&der).unwrap().certificate_sha256.0)
 }
 
 fn set_all_endpoints(world: &World) {

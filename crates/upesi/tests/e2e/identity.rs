@@ -6,7 +6,7 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 use upesi_fspiop::Operation;
 use upesi_pki::{Order, Usage};
-use upesi_tls::{Facts, present_s};
+use upesi_tls::{CertificateFacts, present_s};
 
 use crate::common::World;
 use crate::common::message::{Message, Terms};
@@ -161,7 +161,7 @@ fn certificates_are_bound_by_key_certificate_name_and_subject() {
         let order = Order::new(certificate, Usage::Client, present_s()).with_hosts(hosts);
         let issued = pki.authority.issue(&order).unwrap();
         let pem = fs::read_to_string(issued.certificate_file).unwrap();
-        let facts = Facts::read(&CertificateDer::from_pem_slice(pem.as_bytes()).unwrap()).unwrap();
+        let facts = CertificateFacts::read(&CertificateDer::from_pem_slice(pem.as_bytes()).unwrap()).unwrap();
         let binding = binding.unwrap_or_else(|| match certificate {
             "by-key" => format!("spki-sha256:{}", facts.spki_sha256.to_string().to_uppercase()),
             _ => format!("cert-sha256:{}", facts.certificate_sha256),

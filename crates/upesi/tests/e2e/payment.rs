@@ -203,7 +203,7 @@ fn converting_world() -> World {
 #[test]
 fn fx_transfers_through_a_proxy_message_by_message() {
     let mut world = converting_world();
-    hold(&mut world, part(include_str!("dialogues/conversions.txt"), "proxied conversions"));
+    hold(&mut world, part(include_str!("dialogues/fx_transfers.txt"), "proxied conversions"));
     // greenbank paid 130 KES twice. bluewallet received 1 USD each time: first by its payer's conversion, then by its
     // own.
     assert_eq!(positions(&world), ["260", "0", "-260"]);

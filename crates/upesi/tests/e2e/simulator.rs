@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
 use tokio::time::timeout;
-use upesi_sim::{DfspSettings, Flavour, Originator, OriginatorOptions, Outcome};
+use upesi_sim::{DfspSettings, Flavour, Originator, OriginatorOptions, TransferOutcome};
 use upesi_types::{Amount, Currency};
 
 use crate::common::dfsp::{Client, request};
@@ -29,7 +29,7 @@ fn run(scene: &Scene, nonce: u64, count: u64, expiry: Duration) -> u64 {
         let pending = originator.send(number, payer, payee).await.unwrap();
         timeout(AMPLE, pending.finished).await.expect("an outcome").unwrap().outcome
     });
-    outcomes.iter().filter(|outcome| **outcome == Outcome::Committed).count() as u64
+    outcomes.iter().filter(|outcome| **outcome == TransferOutcome::Committed).count() as u64
 }
 
 #[test]

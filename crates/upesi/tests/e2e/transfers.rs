@@ -271,7 +271,7 @@ fn positions(world: &World) -> [String; 4] {
 #[test]
 fn payment_in_two_currencies_message_by_message() {
     let mut world = world(&[]);
-    hold(&mut world, part(include_str!("dialogues/conversions.txt"), "conversions"));
+    hold(&mut world, part(include_str!("dialogues/fx_transfers.txt"), "conversions"));
     // Two payments are committed, each of 130 KES for 1 USD.
     assert_eq!(positions(&world), ["260", "-260", "2", "-2"]);
     assert_eq!((world.position("redmoney"), world.position("bluewallet")), ("0".into(), "0".into()));
@@ -284,7 +284,7 @@ fn payment_in_two_currencies_message_by_message() {
 #[test]
 fn fx_transfers_rejected_and_repeated() {
     let mut world = world(&[]);
-    hold(&mut world, part(include_str!("dialogues/conversions.txt"), "refused conversions"));
+    hold(&mut world, part(include_str!("dialogues/fx_transfers.txt"), "refused conversions"));
     assert_eq!(positions(&world), ["130", "-130", "1", "-1"]);
     world.stop_and_audit();
 }
@@ -365,10 +365,10 @@ fn completion_time_in_the_future_is_rejected() {
         world.send(Message::of("PUT", path, source, Some("greenbank"), body)).0
     };
     let id = world.new_id();
-    let (conversion, bulk) = (format!("/fxTransfers/{id}"), format!("/bulkTransfers/{id}"));
+    let (fx_transfer, bulk) = (format!("/fxTransfers/{id}"), format!("/bulkTransfers/{id}"));
     let fulfilled = format!(r#""conversionState":"RESERVED","fulfilment":"{}""#, fulfilment());
     for (path, source, state) in
-        [(&conversion, "forex", &*fulfilled), (&bulk, "bluewallet", r#""bulkTransferState":"COMPLETED""#)]
+        [(&fx_transfer, "forex", &*fulfilled), (&bulk, "bluewallet", r#""bulkTransferState":"COMPLETED""#)]
     {
         for ahead_ms in [60_000, -301_000] {
             let answer = put(path, source, state, ahead_ms);

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use tokio::task::JoinHandle;
 use upesi_http::Workers;
 use upesi_sim::{
-    DfspSettings, Flavour, Originator, OriginatorOptions, Outcome, SimConfig, Simulator, Upstream,
+    DfspSettings, Flavour, Originator, OriginatorOptions, SimConfig, Simulator, TransferOutcome, Upstream,
 };
 use upesi_types::{Amount, Currency, TransferId};
 
@@ -41,7 +41,7 @@ pub struct Accepted {
     pub payee: String,
     pub amount: Amount,
     /// The outcome that its payer received; `None` before.
-    pub outcome: Option<Outcome>,
+    pub outcome: Option<TransferOutcome>,
 }
 
 #[derive(Default)]
@@ -49,7 +49,7 @@ struct Seen {
     accepted: Vec<Accepted>,
     refused: Vec<String>,
     users_running: usize,
-    newest_end: Option<(TransferId, Outcome)>,
+    newest_end: Option<(TransferId, TransferOutcome)>,
     silence: Silence,
 }
 
@@ -210,7 +210,7 @@ impl Load {
     }
 
     /// The last transfer whose payer received its outcome.
-    pub fn newest_end(&self) -> Option<(TransferId, Outcome)> {
+    pub fn newest_end(&self) -> Option<(TransferId, TransferOutcome)> {
         self.shared.seen().newest_end
     }
 

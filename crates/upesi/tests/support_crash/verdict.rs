@@ -3,14 +3,14 @@
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
-use upesi_engine::{Followed, follow};
+use upesi_engine::{DecodedRecord, follow};
 use upesi_journal::{DataDirectory, EmbeddedLog, SnapshotStore};
 use upesi_lab::AdminClient;
-use upesi_lab::judge::audit::{Evidence, Side, audit};
-use upesi_lab::result::exchanges::Originated;
+use upesi_lab::judge::audit::{Evidence, HubSide, audit};
+use upesi_lab::result::exchanges::GeneratorCounts;
 use upesi_ledger::codec::Decoder;
 use upesi_ledger::{Event, Ledger, LedgerConfig, ParticipantId, PublicState, Stored as _, Transfer};
-use upesi_sim::Outcome;
+use upesi_sim::TransferOutcome;
 use upesi_tables::archive::{Archive, ArchiveOptions, FjallArchive};
 use upesi_types::{Amount, TransferId};
 
@@ -44,7 +44,7 @@ pub fn facts(transfer: &Accepted) -> Facts {
         payer: transfer.payer.clone(),
         payee: transfer.payee.clone(),
         amount: transfer.amount.to_string(),
-        is_committed: told == Outcome::Committed,
+        is_committed: told == TransferOutcome::Committed,
     }
 }
 
@@ -84,7 +84,7 @@ pub fn outcomes(data: &Path) -> Outcomes {
     let disk = DataDirectory::open_for_reading(data).unwrap().disk();
     let mut records = follow(&EmbeddedLog::for_reading(&disk), 1);
     let mut outcomes = Outcomes::new();
-    while let Some(Followed { seq, record, .. }) = records.next().unwrap() {
+    while let Some(DecodedRecord { seq, record, .. }) = records.next().unwrap() {
         for event in record.events {
             match event {
                 Event::TransferPrepared(transfer) => {
@@ -240,7 +240,7 @@ pub async fn settled_books_agree(
     let after = admin.positions(currency()).await.unwrap();
     let sum: i64 = after.values().copied().map(Amount::units).sum();
     assert_eq!(sum, 0, "{after:?}");
-    let side = Side {
+    let side = HubSide {
         currency: currency(),
         amount: amount_max(),
         before: BTreeMap::new(),
@@ -256,7 +256,7 @@ pub async fn settled_books_agree(
         expected: load.simulator.expected_positions(),
         transfers: load.simulator.transfer_counts(),
         counters: load.simulator.counters(),
-        originated: Originated { sent, accepted: accepted.len() as u64, refused: 0, unanswered: 0 },
+        originated: GeneratorCounts { sent, accepted: accepted.len() as u64, refused: 0, unanswered: 0 },
     };
     let summary = audit(&evidence);
     assert!(summary.ok, "{summary:#?}\n{:#?}", evidence.counters);
@@ -269,8 +269,8 @@ pub async fn answers_agree(admin: &AdminClient, accepted: &[Accepted]) {
         let answer = admin.get(&format!("/transfers/{}", transfer.id)).await.unwrap();
         let answer: serde_json::Value = serde_json::from_slice(&answer).unwrap();
         let expected = match transfer.outcome {
-            Some(Outcome::Committed) => "COMMITTED",
-            Some(Outcome::Aborted) => "ABORTED",
+            Some(TransferOutcome::Committed) => "COMMITTED",
+            Some(TransferOutcome::Aborted) => "ABORTED",
             None => "an outcome",
         };
         assert_eq!(answer["transferState"], expected, "{}", transfer.id);

@@ -27,7 +27,7 @@ use upesi_http::{Limits, Service};
 use upesi_transfers::Transfers;
 use upesi_types::Timestamp;
 
-use self::calls::{Call, Calls, Due, Noted, check, check_same, due};
+use self::calls::{Call, Calls, Due, NotingService, check, check_same, due};
 
 /// Bits of the first byte: the number of steps.
 pub(crate) const STEPS: u8 = 0x0F;
@@ -68,14 +68,14 @@ pub(super) const LIMITS: Limits = Limits {
     idle_timeout: Duration::from_secs(1),
     unread_timeout: Duration::from_secs(1),
     connections_max: 1,
-    strangers_per_address_max: 1,
+    anonymous_per_address_max: 1,
     connections_per_participant_max: 1,
 };
 
 /// Runs a connection from its first byte to its end.
 pub(crate) fn connection(input: &[u8]) {
     thread_local! {
-        static EDGE: RefCell<Edge> = RefCell::new(Edge::open(BODY_BYTES_MAX));
+        static EDGE: RefCell<GatewayUnderTest> = RefCell::new(GatewayUnderTest::open(BODY_BYTES_MAX));
     }
     if let Some(story) = Story::read(input) {
         EDGE.with_borrow_mut(|edge| edge.withstand(&story));
@@ -121,7 +121,7 @@ impl Story {
     }
 
     /// Runs the story. Returns the bytes that the peer has received.
-    fn live<S: Service>(&self, service: &Arc<Noted<S>>) -> Vec<u8> {
+    fn live<S: Service>(&self, service: &Arc<NotingService<S>>) -> Vec<u8> {
         let server = Direct::new(&LIMITS, Arc::clone(service));
         let (peer, stream) = tokio::io::duplex(PIPE_BYTES);
         let mut exchange = Exchange::begin(server.serve(stream, self.is_over_cap), peer);
@@ -162,13 +162,13 @@ fn stretch(wire: &[u8]) -> Vec<u8> {
 }
 
 /// The gateway behind the server's loop, without sockets.
-struct Edge {
+struct GatewayUnderTest {
     runtime: Runtime,
-    service: Arc<Noted<Gateway<(Transfers, TakesAll)>>>,
+    service: Arc<NotingService<Gateway<(Transfers, TakesAll)>>>,
     stories: u32,
 }
 
-impl Edge {
+impl GatewayUnderTest {
     fn open(body_bytes_max: usize) -> Self {
         let calls = Calls::default();
         let config = GatewayConfig {
@@ -192,7 +192,7 @@ impl Edge {
         };
         let gateway = Gateway::new(context, config, &mut Registry::default());
         let runtime = Builder::new_current_thread().enable_time().build().expect("a runtime");
-        Self { runtime, service: Arc::new(Noted { service: gateway, calls }), stories: 0 }
+        Self { runtime, service: Arc::new(NotingService { service: gateway, calls }), stories: 0 }
     }
 
     /// Judges a story, and checks that every cut of its bytes leads to the same requests.
@@ -266,9 +266,9 @@ const READ_BYTES: usize = 4096;
 
 /// Only the two can wake each other, so a turn without a wake-up is the last.
 #[derive(Default)]
-struct Woken(AtomicBool);
+struct WokenFlag(AtomicBool);
 
-impl Wake for Woken {
+impl Wake for WokenFlag {
     fn wake(self: Arc<Self>) {
         self.0.store(true, Ordering::Relaxed);
     }
@@ -279,14 +279,14 @@ pub(in crate::targets) struct Exchange<F> {
     /// `None` once it has ended.
     serving: Option<Pin<Box<F>>>,
     peer: DuplexStream,
-    woken: Arc<Woken>,
+    woken: Arc<WokenFlag>,
     waker: Waker,
     received: Vec<u8>,
 }
 
 impl<F: Future<Output = ()>> Exchange<F> {
     pub(in crate::targets) fn begin(serving: F, peer: DuplexStream) -> Self {
-        let woken = Arc::new(Woken::default());
+        let woken = Arc::new(WokenFlag::default());
         let waker = Waker::from(Arc::clone(&woken));
         let mut exchange =
             Self { serving: Some(Box::pin(serving)), peer, woken, waker, received: Vec::new() };
@@ -375,13 +375,13 @@ mod tests {
     use super::*;
     use crate::seeds;
 
-    fn breaks(edge: &mut Edge, story: &Story) -> bool {
+    fn breaks(edge: &mut GatewayUnderTest, story: &Story) -> bool {
         catch_unwind(AssertUnwindSafe(|| edge.withstand(story))).is_err()
     }
 
     #[test]
     fn seeds_get_every_kind_of_answer() {
-        let mut edge = Edge::open(BODY_BYTES_MAX);
+        let mut edge = GatewayUnderTest::open(BODY_BYTES_MAX);
         let mut answers = String::new();
         for seed in seeds::connections() {
             let story = Story::read(&seed).expect("a story");
@@ -421,9 +421,9 @@ mod tests {
     fn body_over_the_limit_that_reaches_the_service_is_found() {
         let request = seeds::quote_of(BODY_BYTES_MAX + 1);
         let story = Story::read(&[&[0_u8][..], &request].concat()).expect("a story");
-        assert!(!breaks(&mut Edge::open(BODY_BYTES_MAX), &story), "it is refused");
+        assert!(!breaks(&mut GatewayUnderTest::open(BODY_BYTES_MAX), &story), "it is refused");
         assert!(
-            breaks(&mut Edge::open(BODY_BYTES_MAX + 1), &story),
+            breaks(&mut GatewayUnderTest::open(BODY_BYTES_MAX + 1), &story),
             "the body reaches the service, and the target must detect it"
         );
     }

@@ -1,17 +1,18 @@
 //! Commands of DFSPs and operators for a ledger whose balances are near the limits of amounts.
 
 use upesi_ledger::command::{
-    Abort, AbortConversion, AdvanceItem, AskedMoney, BulkCommand, ConversionCommand, Expire, Fulfil,
-    FulfilBulk, FulfilConversion, FulfilState, Fulfilment, FundsAction, FundsEnd, FundsPrepare, NewFeeRule,
-    NewSettlement, NewSettlementModel, Prepare, PrepareBulk, PrepareConversion, SettlementAbort,
+    Abort, AbortFxTransfer, AdvanceItem, AskedMoney, BulkCommand, Expire, Fulfil, FulfilBulk,
+    FulfilFxTransfer, FulfilState, Fulfilment, FundsAction, FundsEnd, FundsPrepare, FxTransferCommand,
+    NewFeeRule, NewSettlement, NewSettlementModel, Prepare, PrepareBulk, PrepareFxTransfer, SettlementAbort,
     SettlementAdvance,
 };
 use upesi_ledger::{
-    AccountId, AdminCommand, Archived, AskedItem, Command, Decision, Delay, Facts, FeePayer, FeeTerms,
-    FundsDirection, Granularity, Interchange, ItemResult, Ledger, LedgerAccountTypeId, LedgerConfig, Limits,
-    NewItems, PublicBulkState, RATE_WHOLE, SettlementId, SettlementState, WindowId, audit,
+    AccountId, AdminCommand, Archived, AskedItem, Command, Decision, DecisionInput, Delay, FeePayer,
+    FeeTerms, FundsDirection, Granularity, Interchange, ItemResult, Ledger, LedgerAccountTypeId,
+    LedgerConfig, Limits, NewItems, PublicBulkState, RATE_WHOLE, SettlementId, SettlementState, WindowId,
+    audit,
 };
-use upesi_types::{Amount, BulkId, ConversionId, Currency, ErrorCode, FspId, Timestamp, TransferId};
+use upesi_types::{Amount, BulkId, Currency, ErrorCode, FspId, FxTransferId, Timestamp, TransferId};
 
 /// Members of the scheme. The last one is behind the proxy before it.
 const MEMBERS: [&str; 5] = ["alpha", "beta", "forex", "bridge", "farbank"];
@@ -160,7 +161,7 @@ impl<'a> Hub<'a> {
         self.now_ms += 1;
         let now = Timestamp::from_ms(self.now_ms);
         let mut decision = Decision::default();
-        self.ledger.decide(command, &Facts::new(now.into(), &Archived::Absent), &mut decision);
+        self.ledger.decide(command, &DecisionInput::new(now.into(), &Archived::Absent), &mut decision);
         if !decision.is_empty() {
             let seq = self.ledger.last_seq() + 1;
             self.ledger.evolve(seq, now, decision.events, &decision.callbacks);
@@ -185,8 +186,8 @@ impl<'a> Hub<'a> {
             4 => self.abort()?,
             5 => self.convert(),
             6 => self.convert_received()?,
-            7 => self.fulfil_conversion()?,
-            8 => self.abort_conversion()?,
+            7 => self.fulfil_fx_transfer()?,
+            8 => self.abort_fx_transfer()?,
             9 => self.prepare_bulk(),
             10 => self.fulfil_bulk()?,
             11 => Command::StepBulk,
@@ -259,7 +260,7 @@ impl<'a> Hub<'a> {
         let transfer = self.input.id(b't');
         let initiator = self.input.member();
         let (source, from) = (self.input.amount(), self.input.below(CURRENCIES.len()));
-        self.conversion(transfer, initiator, (source, from))
+        self.fx_transfer(transfer, initiator, (source, from))
     }
 
     /// A payee's FX transfer for the amount of a reserved transfer.
@@ -269,10 +270,10 @@ impl<'a> Hub<'a> {
         let transfer = self.ledger.transfer(id)?;
         let from = usize::from(transfer.currency != currency(0));
         let amount = transfer.amount;
-        Some(self.conversion(id, payee, (amount, from)))
+        Some(self.fx_transfer(id, payee, (amount, from)))
     }
 
-    fn conversion(
+    fn fx_transfer(
         &mut self,
         transfer: TransferId,
         initiator: FspId,
@@ -280,8 +281,8 @@ impl<'a> Hub<'a> {
     ) -> Command {
         let asked = |amount, number| AskedMoney { amount: Ok(amount), currency: currency(number) };
         let counter_party = self.input.member();
-        Command::Conversion(ConversionCommand::Prepare(Box::new(PrepareConversion {
-            id: ConversionId::new(self.input.id(b'c')),
+        Command::FxTransfer(FxTransferCommand::Prepare(Box::new(PrepareFxTransfer {
+            id: FxTransferId::new(self.input.id(b'c')),
             determining_transfer: Some(transfer),
             source: initiator,
             destination: None,
@@ -295,17 +296,17 @@ impl<'a> Hub<'a> {
         })))
     }
 
-    fn parties_of_conversion(&self, id: ConversionId) -> Option<(FspId, FspId)> {
-        let conversion = self.ledger.conversion(id)?;
+    fn parties_of_fx_transfer(&self, id: FxTransferId) -> Option<(FspId, FspId)> {
+        let fx_transfer = self.ledger.fx_transfer(id)?;
         let name = |party| Some(self.ledger.participant(party?).name);
-        Some((name(conversion.initiator)?, name(conversion.fxp)?))
+        Some((name(fx_transfer.initiator)?, name(fx_transfer.fxp)?))
     }
 
-    fn fulfil_conversion(&mut self) -> Option<Command> {
+    fn fulfil_fx_transfer(&mut self) -> Option<Command> {
         let id = self.input.id(b'c');
-        let (initiator, fxp) = self.parties_of_conversion(ConversionId::new(id))?;
-        Some(Command::Conversion(ConversionCommand::Fulfil(FulfilConversion {
-            conversion: id.into(),
+        let (initiator, fxp) = self.parties_of_fx_transfer(FxTransferId::new(id))?;
+        Some(Command::FxTransfer(FxTransferCommand::Fulfil(FulfilFxTransfer {
+            fx_transfer: id.into(),
             source: fxp,
             destination: Some(initiator),
             state: FulfilState::Reserved,
@@ -314,11 +315,11 @@ impl<'a> Hub<'a> {
         })))
     }
 
-    fn abort_conversion(&mut self) -> Option<Command> {
+    fn abort_fx_transfer(&mut self) -> Option<Command> {
         let id = self.input.id(b'c');
-        let (initiator, fxp) = self.parties_of_conversion(ConversionId::new(id))?;
-        Some(Command::Conversion(ConversionCommand::Abort(AbortConversion {
-            conversion: id.into(),
+        let (initiator, fxp) = self.parties_of_fx_transfer(FxTransferId::new(id))?;
+        Some(Command::FxTransfer(FxTransferCommand::Abort(AbortFxTransfer {
+            fx_transfer: id.into(),
             source: fxp,
             destination: Some(initiator),
             code: ErrorCode::PAYEE,

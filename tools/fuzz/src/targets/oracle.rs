@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use upesi_directory::oracle::external::{OWNERS_MAX, read_batch, read_owners};
 use upesi_directory::oracle::{Operation, OracleFailure};
-use upesi_parties::party::{Entry, Owner, PartyIdType};
+use upesi_parties::party::{DirectoryEntry, Owner, PartyIdType};
 use upesi_types::{Currency, ErrorCode, FspId};
 
 use super::assert_can_be_told;
@@ -59,9 +59,9 @@ fn assert_not_understood(failure: &OracleFailure, operation: Operation) {
 }
 
 /// Entries that differ in kind, in identifier, and in the presence of a sub-identifier.
-fn entries() -> Vec<Entry> {
+fn entries() -> Vec<DirectoryEntry> {
     let fsp = FspId::parse("greenbank").expect("a name");
-    let entry = |kind, id: &str, sub_id: Option<&str>| Entry {
+    let entry = |kind, id: &str, sub_id: Option<&str>| DirectoryEntry {
         kind,
         id: id.into(),
         sub_id: sub_id.map(Into::into),

@@ -9,9 +9,9 @@ use upesi_journal::JournalError;
 use upesi_process::exit::{Exit, Failure, Outcome, write_out};
 
 use super::run::commit;
-use crate::Surroundings;
+use crate::RunContext;
 use crate::drive::output::{create, write};
-use crate::isolated::stream::{GenerateOptions, RecordOptions, Skipped, Stream, StreamError};
+use crate::isolated::stream::{GenerateOptions, RecordOptions, SkippedCounts, Stream, StreamError};
 use crate::isolated::{self, Context, IsolatedError};
 use crate::plan::section::{Node, Value};
 use crate::plan::stage::KINDS;
@@ -48,7 +48,7 @@ pub fn run(arguments: &IsolatedArguments) -> Outcome {
     let out = arguments.out.as_ref();
     create(out.map(PathBuf::as_path))?;
     let context = Context {
-        surroundings: Surroundings { out: out.cloned(), commit: commit(), ..Surroundings::default() },
+        surroundings: RunContext { out: out.cloned(), commit: commit(), ..RunContext::default() },
         scratch: arguments.scratch.clone().or_else(|| out.cloned()).unwrap_or_else(std::env::temp_dir),
         hub_arguments: arguments.hub_argument.clone(),
         seed: arguments.seed,
@@ -132,7 +132,7 @@ pub fn record(arguments: &RecordArguments) -> Outcome {
     write_out(&summary(&stream, skipped, arguments))
 }
 
-fn make(arguments: &RecordArguments) -> Result<(Stream, Skipped), StreamError> {
+fn make(arguments: &RecordArguments) -> Result<(Stream, SkippedCounts), StreamError> {
     if let Some(data) = &arguments.data {
         return Stream::record(&RecordOptions {
             data: data.clone(),
@@ -147,10 +147,10 @@ fn make(arguments: &RecordArguments) -> Result<(Stream, Skipped), StreamError> {
         body_bytes: arguments.body_bytes,
         seed: arguments.seed,
     })?;
-    Ok((stream, Skipped::default()))
+    Ok((stream, SkippedCounts::default()))
 }
 
-fn summary(stream: &Stream, skipped: Skipped, arguments: &RecordArguments) -> String {
+fn summary(stream: &Stream, skipped: SkippedCounts, arguments: &RecordArguments) -> String {
     let header = &stream.header;
     let bytes: usize = stream.messages.iter().map(|message| message.headers.len() + message.body.len()).sum();
     let mut text = format!(
@@ -161,7 +161,7 @@ fn summary(stream: &Stream, skipped: Skipped, arguments: &RecordArguments) -> St
         header.dfsps.len(),
         header.origin,
     );
-    if skipped != Skipped::default() {
+    if skipped != SkippedCounts::default() {
         text += &format!(
             "left out: {} other events (refusals, aborts, operators' commands), {} unreadable requests, {} fulfils \
              without their prepare\n",

@@ -15,7 +15,7 @@ const SILENCE: Duration = Duration::from_secs(1);
 
 /// Prints numbered messages, each with the time since the first, below a heading for each resource.
 #[derive(Debug)]
-pub struct Teller {
+pub struct MessagePrinter {
     value_chars_max: usize,
     number: usize,
     /// Time of the first message of the current exchange, and time of the last message.
@@ -24,7 +24,7 @@ pub struct Teller {
     body_before: Bytes,
 }
 
-impl Teller {
+impl MessagePrinter {
     /// Cuts long values.
     pub fn shortening() -> Self {
         Self::with(VALUE_CHARS_MAX)
@@ -175,14 +175,14 @@ mod tests {
             "       fspiop-source: dfsp-1\n",
             "\n",
         );
-        assert_eq!(Teller::shortening().tell(&mut messages), expected);
+        assert_eq!(MessagePrinter::shortening().tell(&mut messages), expected);
     }
 
     #[test]
     fn silence_starts_the_time_again_and_keeps_the_numbering() {
         let start = Instant::now();
         let long = format!(r#"{{"ilpPacket":"{}"}}"#, "A".repeat(500));
-        let mut teller = Teller::verbatim();
+        let mut teller = MessagePrinter::verbatim();
         let packet = Bytes::from(long);
         let at = |at, body: &Bytes| SeenMessage {
             body: body.clone(),

@@ -73,7 +73,7 @@ pub fn run(arguments: &ProfileArguments) -> Outcome {
     let runtime = runtime()?;
     if let (Some(url), None) = (&arguments.load.target.admin, &arguments.load.target.target) {
         fs::create_dir_all(&out).map_err(cannot_create(&out))?;
-        let looker = Looker::new(url, arguments.seconds, &out)?;
+        let looker = HubProfiler::new(url, arguments.seconds, &out)?;
         runtime.block_on(async {
             looker.heap("heap-before.json").await?;
             looker.look().await
@@ -92,7 +92,7 @@ pub fn run(arguments: &ProfileArguments) -> Outcome {
     let mut broken = Vec::new();
     for (directory, (options, after)) in runs {
         fs::create_dir_all(&directory).map_err(cannot_create(&directory))?;
-        let looker = |url: &str| Looker::new(url, arguments.seconds, &directory);
+        let looker = |url: &str| HubProfiler::new(url, arguments.seconds, &directory);
         let result = load_and_look(options, after, &directory, &looker, &runtime)?;
         if !arguments.load.json {
             write_out(&result.table())?;
@@ -154,7 +154,7 @@ fn load_and_look(
     mut options: RunOptions,
     after: Duration,
     out: &Path,
-    looker: &dyn Fn(&str) -> Result<Looker, Failure>,
+    looker: &dyn Fn(&str) -> Result<HubProfiler, Failure>,
     runtime: &Runtime,
 ) -> Result<LabResult, Failure> {
     let data = out.join("data");
@@ -231,13 +231,13 @@ fn start_hub(
 }
 
 /// Profiles a hub through its admin API and stores the results.
-struct Looker {
+struct HubProfiler {
     admin: AdminClient,
     seconds: u64,
     out: PathBuf,
 }
 
-impl Looker {
+impl HubProfiler {
     fn new(url: &str, seconds: u64, out: &Path) -> Result<Self, Failure> {
         Ok(Self { admin: AdminClient::new(url).map_err(usage)?, seconds, out: out.to_owned() })
     }

@@ -14,8 +14,8 @@ use super::{TargetArguments, amount, currency, duration, suite};
 use crate::failures;
 use crate::plan::{Point, ScenarioFile, Test, Work};
 use crate::{
-    Baseline, Group, Load, PairChoice, Role, RunOptions, Scenario, Signatures, SuitePlan, SuitePoint,
-    Surroundings, Transport,
+    Baseline, Group, Load, PairChoice, Role, RunContext, RunOptions, Scenario, Signatures, SuitePlan,
+    SuitePoint, Transport,
 };
 
 /// Default limit on unanswered operations in an open loop.
@@ -285,7 +285,7 @@ pub fn run(arguments: &RunArguments) -> Outcome {
     let Some(SuitePoint { scenario, title, description, point }) = plan.points.into_iter().next() else {
         return Ok(());
     };
-    let surroundings = Surroundings {
+    let surroundings = RunContext {
         name: scenario,
         title,
         description,

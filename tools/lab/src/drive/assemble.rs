@@ -15,7 +15,7 @@ use crate::observe::timeline::Timeline;
 use crate::plan::load_profile::{Load, ParallelLoad};
 use crate::plan::options::RunOptions;
 use crate::result::environment::{Environment, TargetRecord, durability};
-use crate::result::exchanges::Originated;
+use crate::result::exchanges::GeneratorCounts;
 use crate::result::latency::{LatencyMs, Phases};
 use crate::result::load::LoadResult;
 use crate::result::schema::{HistogramResult, ProcessRow, StageResult, WindowResult};
@@ -142,8 +142,8 @@ fn process_rows(hub: &Subject, baselines: &[Subject]) -> Vec<ProcessRow> {
 }
 
 /// The responses to the first requests of all operations.
-fn originated(subject: &Subject) -> Originated {
-    let mut sum = Originated::default();
+fn originated(subject: &Subject) -> GeneratorCounts {
+    let mut sum = GeneratorCounts::default();
     for (generator, tally) in subject.generators.iter().zip(&subject.tallies) {
         let Some(first) = generator.scenario.phases().first() else { continue };
         sum += tally.exchanges(*first).originated;

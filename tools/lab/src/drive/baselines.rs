@@ -8,12 +8,12 @@ use upesi_types::Timestamp;
 
 use crate::drive::child::{Process, free_loopback_addresses};
 use crate::drive::error::LabError;
-use crate::drive::measure::Watch;
+use crate::drive::measure::HubWatch;
 use crate::drive::session::{RAMP, Run};
 use crate::drive::subject::Subject;
 use crate::judge::audit::Evidence;
 use crate::observe::hub_metrics::Scraper;
-use crate::observe::process::Watched;
+use crate::observe::process::WatchedProcess;
 use crate::observe::timeline::Timeline;
 use crate::plan::options::Baseline;
 use crate::result::LabResult;
@@ -64,7 +64,7 @@ impl Run<'_> {
         let log = self.log("forwarder.log");
         let mut started = Process::start("the forwarder", &self.binary()?, &arguments, log.as_deref())?;
         started.ready(&[(address, tls.as_ref())]).await?;
-        subject.processes = vec![Watched::new(started.pid())];
+        subject.processes = vec![WatchedProcess::new(started.pid())];
         Ok((subject, Some(started)))
     }
 
@@ -77,7 +77,7 @@ impl Run<'_> {
         let slice = options.duration / options.slice_count() as u32;
         let (mut subject, process) = self.baseline(baseline, slice).await?;
         let pids = subject.processes.iter().map(|process| process.pid).collect();
-        let mut watch = Watch { scraper: Scraper::default(), timeline: Timeline::new(pids, None) };
+        let mut watch = HubWatch { scraper: Scraper::default(), timeline: Timeline::new(pids, None) };
         for index in 0..options.slice_count() {
             if index == 0 {
                 self.sign_ahead(&subject);

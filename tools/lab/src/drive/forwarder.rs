@@ -19,10 +19,10 @@ use tokio::time::Instant;
 use upesi_engine::{Clock as _, SystemClock};
 use upesi_http::{
     BindError, ClientTls, Connection, Full, HeaderMap, HeaderName, HeaderValue, Incoming, Limits, Method,
-    Request, Response, Secured, Server, ServerTls, Service, StatusCode, Target, Uri, UrlError, Workers,
-    WorkersError, body, header,
+    Request, Response, Server, ServerTls, ServerTlsOptions, Service, StatusCode, Target, Uri, UrlError,
+    Workers, WorkersError, body, header,
 };
-use upesi_jws::{self as jws, Fault, Freshness, KeyFileError, KeyRing};
+use upesi_jws::{self as jws, Freshness, KeyFileError, KeyRing, SignatureFault};
 use upesi_pki::{PkiError, Trial};
 use upesi_sim::{Pools, answer, secured};
 use upesi_tls::TlsError;
@@ -306,12 +306,18 @@ impl ForwarderSecurity {
     }
 
     /// TLS of the port. Connections are kept, so there are few handshakes.
-    fn port(&self, workers: &Workers) -> Option<Secured> {
+    fn port(&self, workers: &Workers) -> Option<ServerTlsOptions> {
         self.port.clone().map(|tls| secured(tls, workers))
     }
 
     /// Verifies the signature of a message's sender. Queries need no signature.
-    fn verify(&self, method: &Method, uri: &Uri, headers: &HeaderMap, body: &[u8]) -> Result<(), Fault> {
+    fn verify(
+        &self,
+        method: &Method,
+        uri: &Uri,
+        headers: &HeaderMap,
+        body: &[u8],
+    ) -> Result<(), SignatureFault> {
         let Some(keys) = self.signers.as_ref().filter(|_| *method != Method::GET) else { return Ok(()) };
         let request =
             jws::Request { method, uri, headers, body, base_path: "", accepts_unprotected_date: false };

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use upesi_http::ClientTls;
 use upesi_pki::Trial;
-use upesi_settings::trial::{Secured, settings};
+use upesi_settings::trial::{SecuredParts, settings};
 use upesi_sim::{SecurityError, SimSecurity};
 use upesi_tls::present_s;
 use upesi_types::FspId;
@@ -54,7 +54,8 @@ impl Keys {
 
     /// Arguments that make a hub use the keys.
     pub fn hub_arguments(&self, security: Security) -> impl Iterator<Item = String> {
-        let secured = Secured { tls: security.is_mutual(), admin: false, signatures: security.is_signed() };
+        let secured =
+            SecuredParts { tls: security.is_mutual(), admin: false, signatures: security.is_signed() };
         let settings = settings(&self.trial, secured).into_iter();
         // Fulfilments that were signed ahead have an earlier completion time.
         let age = (security.sign_ahead > 0)

@@ -9,29 +9,34 @@ use upesi_types::{Amount, Currency};
 use crate::admin_client::{AdminClient, AdminError};
 use crate::drive::parallel::Loads;
 use crate::drive::session::Run;
-use crate::drive::settling::{Settled, commits_in_windows};
+use crate::drive::settling::{SettlementOutcome, commits_in_windows};
 use crate::drive::subject::{Reading, Subject};
 use crate::judge::answers::AnswersEvidence;
-use crate::judge::audit::{Evidence, Side};
+use crate::judge::audit::{Evidence, HubSide};
 use crate::observe::hub_metrics::{Scraper, Snapshot};
 use crate::observe::timeline::{INTERVAL, STEP, Ticks, Timeline};
 use crate::observe::window::Window;
 use crate::plan::options::Role;
 use crate::plan::scenario::phase_name;
-use crate::result::exchanges::Originated;
+use crate::result::exchanges::GeneratorCounts;
 use crate::result::schema::Queues;
 
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Observations of the hub while it is driven. Baselines are not observed.
-pub(crate) struct Watch {
+pub(crate) struct HubWatch {
     pub scraper: Scraper,
     pub timeline: Timeline,
 }
 
 impl Run<'_> {
     /// Drives one subject for its time, after `ramp` of unmeasured load.
-    pub(crate) async fn slice(&self, subject: &mut Subject, ramp: Duration, mut watch: Option<&mut Watch>) {
+    pub(crate) async fn slice(
+        &self,
+        subject: &mut Subject,
+        ramp: Duration,
+        mut watch: Option<&mut HubWatch>,
+    ) {
         self.progress.set_prefix(subject.name);
         let from = Instant::now();
         let measure_until = from + ramp + subject.slice;
@@ -57,7 +62,13 @@ impl Run<'_> {
     }
 
     /// Waits, and adds a row to the timeline at the end of each interval.
-    async fn drive(&self, running: &Loads, until: Instant, ticks: &mut Ticks, mut watch: Option<&mut Watch>) {
+    async fn drive(
+        &self,
+        running: &Loads,
+        until: Instant,
+        ticks: &mut Ticks,
+        mut watch: Option<&mut HubWatch>,
+    ) {
         loop {
             let now = Instant::now();
             if let (Some(due), Some(watch)) = (ticks.next_step, watch.as_deref_mut())
@@ -88,7 +99,7 @@ impl Run<'_> {
     }
 }
 
-fn step(running: &Loads, now: Instant, ticks: &mut Ticks, watch: &mut Watch) {
+fn step(running: &Loads, now: Instant, ticks: &mut Ticks, watch: &mut HubWatch) {
     let mut interval = running.interval();
     watch.timeline.step(&interval, now - ticks.begin);
     interval.drain_into(&mut ticks.counted);
@@ -98,7 +109,7 @@ fn step(running: &Loads, now: Instant, ticks: &mut Ticks, watch: &mut Watch) {
     ticks.next_step = Some(now - late + STEP);
 }
 
-async fn tick(running: &Loads, now: Instant, ticks: &mut Ticks, watch: &mut Watch) {
+async fn tick(running: &Loads, now: Instant, ticks: &mut Ticks, watch: &mut HubWatch) {
     let mut interval = std::mem::take(&mut ticks.counted);
     // If there are steps, one has just ended, and later counts belong to the next one.
     if ticks.next_step.is_none() {
@@ -108,7 +119,7 @@ async fn tick(running: &Loads, now: Instant, ticks: &mut Ticks, watch: &mut Watc
     watch.timeline.tick(&interval, ticks.next - ticks.begin, now - ticks.last, queues);
 }
 
-async fn read(subject: &Subject, watch: Option<&mut Watch>) -> Reading {
+async fn read(subject: &Subject, watch: Option<&mut HubWatch>) -> Reading {
     let mut reading = subject.read();
     if let Some(watch) = watch {
         reading.metrics = watch.scraper.text().await.map(|text| Snapshot::read(&text));
@@ -117,7 +128,7 @@ async fn read(subject: &Subject, watch: Option<&mut Watch>) -> Reading {
 }
 
 /// The balances that a hub reports for one currency.
-pub(crate) struct Standing {
+pub(crate) struct ReportedBalances {
     currency: Currency,
     positions: BTreeMap<String, Amount>,
     /// The remaining deposits, with a minus sign, if commits draw from them.
@@ -126,7 +137,7 @@ pub(crate) struct Standing {
     in_windows: Option<u64>,
 }
 
-impl Standing {
+impl ReportedBalances {
     /// The debt of each participant: its position, and the amount drawn beyond its deposit.
     fn owed(&self) -> BTreeMap<String, Amount> {
         let owed = self.positions.iter().map(|(name, position)| {
@@ -149,7 +160,7 @@ impl Run<'_> {
         &self,
         admin: &AdminClient,
         hub: &Subject,
-    ) -> Result<Vec<Standing>, AdminError> {
+    ) -> Result<Vec<ReportedBalances>, AdminError> {
         let options = self.options;
         let mut all = Vec::new();
         for currency in self.currencies() {
@@ -164,7 +175,7 @@ impl Run<'_> {
                 None => Some(commits_in_windows(admin, currency).await?),
                 Some(_) => None,
             };
-            all.push(Standing { currency, positions, covers, in_windows });
+            all.push(ReportedBalances { currency, positions, covers, in_windows });
         }
         Ok(all)
     }
@@ -173,8 +184,8 @@ impl Run<'_> {
     pub(crate) fn evidence(
         &self,
         hub: &Subject,
-        (before, after): (Vec<Standing>, Vec<Standing>),
-        settled: Option<&Settled>,
+        (before, after): (Vec<ReportedBalances>, Vec<ReportedBalances>),
+        settled: Option<&SettlementOutcome>,
     ) -> Evidence {
         let mut findings = settled.map_or_else(Vec::new, |settled| settled.findings.clone());
         let mut sides = Vec::new();
@@ -192,7 +203,7 @@ impl Run<'_> {
             }
             let nets = settled.and_then(|settled| settled.nets.get(currency.as_str()));
             let in_windows = after.in_windows.zip(before.in_windows);
-            sides.push(Side {
+            sides.push(HubSide {
                 currency,
                 amount: self.options.amount,
                 before: before.owed(),
@@ -202,8 +213,8 @@ impl Run<'_> {
                 committed: if is_gross { 0 } else { hub.simulator.committed_in(currency) },
             });
         }
-        let mut originated = Originated::default();
-        for phase in [Phase::Conversion, Phase::Transfer] {
+        let mut originated = GeneratorCounts::default();
+        for phase in [Phase::FxTransfer, Phase::Transfer] {
             originated += hub.tally.exchanges(phase).originated * self.options.transfers_per_operation();
         }
         Evidence {
@@ -223,7 +234,7 @@ impl Run<'_> {
             .options
             .phases()
             .into_iter()
-            .filter(|phase| !matches!(phase, Phase::Conversion | Phase::Transfer));
+            .filter(|phase| !matches!(phase, Phase::FxTransfer | Phase::Transfer));
         AnswersEvidence {
             phases: phases.map(|phase| (phase_name(phase), *hub.tally.exchanges(phase))).collect(),
             counters: hub.simulator.counters(),

@@ -100,7 +100,7 @@ async fn hub_account(admin: &AdminClient, currency: Currency, kind: &str) -> Res
     admin.create_once("/participants/Hub/accounts", account.to_string(), exists).await
 }
 
-pub const CONVERSION_ENDPOINTS: [(&str, &str); 3] = [
+pub const FX_TRANSFER_ENDPOINTS: [(&str, &str); 3] = [
     ("FSPIOP_CALLBACK_URL_FX_TRANSFER_POST", "/fxTransfers"),
     ("FSPIOP_CALLBACK_URL_FX_TRANSFER_PUT", "/fxTransfers/{{commitRequestId}}"),
     ("FSPIOP_CALLBACK_URL_FX_TRANSFER_ERROR", "/fxTransfers/{{commitRequestId}}/error"),

@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 use tokio::sync::oneshot::Receiver;
 use upesi_fspiop::{decode_octets, ilp};
 use upesi_sim::{
-    Awaiting, Coming, ExchangeError, Finished, FoundParty, OriginateError, Originator, Outcome,
-    PARTIES_PER_DFSP, PartyId, Pending, Phase, Terms, mix,
+    Awaiting, ExchangeError, Finished, FoundParty, OriginateError, Originator, PARTIES_PER_DFSP, PartyId,
+    PendingTransfer, Phase, Terms, TransferOutcome, UpcomingTransfer, mix,
 };
 use upesi_types::{FspId, TransferId};
 
-use crate::observe::tally::{Step, Steps, Waits};
+use crate::observe::tally::{PhaseWaits, Step, Steps};
 use crate::plan::pairs::Pairs;
 use crate::plan::scenario::Scenario;
 
@@ -57,7 +57,7 @@ impl Generator {
     }
 
     /// The future operation with that count: its number, payer and payee.
-    pub fn coming(&self, count: u64) -> Coming {
+    pub fn coming(&self, count: u64) -> UpcomingTransfer {
         let number = self.number(count);
         let (payer, payee) = self.pairs.of(number);
         (number, payer, payee)
@@ -84,9 +84,9 @@ impl Generator {
     }
 
     /// Performs the operation with this number, until its end or the user's timeout.
-    pub async fn perform(&self, number: u64) -> (Steps, Waits) {
+    pub async fn perform(&self, number: u64) -> (Steps, PhaseWaits) {
         let (payer, payee) = self.pairs.of(number);
-        let (mut steps, mut waits) = (Steps::default(), Waits::default());
+        let (mut steps, mut waits) = (Steps::default(), PhaseWaits::default());
         let [lookup, quote, conversion, transfer] = &mut waits;
         match self.scenario {
             Scenario::Lookups => {
@@ -107,7 +107,7 @@ impl Generator {
             Scenario::ConvertedTransfers => {
                 let asked = timed(conversion, self.originator.convert(number, payer)).await;
                 let converted = self.ended(number, asked.map(|pending| pending.fulfilled), Some).await;
-                steps[Phase::Conversion as usize] = converted;
+                steps[Phase::FxTransfer as usize] = converted;
                 if matches!(converted, Step::Done(_)) {
                     let request = self.originator.send_converted(number, payer, payee);
                     let sent = timed(transfer, request).await;
@@ -119,7 +119,7 @@ impl Generator {
         (steps, waits)
     }
 
-    async fn pay(&self, number: u64, payer: usize, payee: usize, steps: &mut Steps, waits: &mut Waits) {
+    async fn pay(&self, number: u64, payer: usize, payee: usize, steps: &mut Steps, waits: &mut PhaseWaits) {
         let [lookup, quote, _, transfer] = waits;
         let discovered = self.discover(number, payer, payee, lookup).await;
         steps[Phase::Lookup as usize] = discovered;
@@ -183,8 +183,8 @@ impl Generator {
         }
     }
 
-    async fn outcome(&self, number: u64, sent: Result<Pending, OriginateError>) -> Step {
-        let committed = |end: Finished| (end.outcome == Outcome::Committed).then_some(end.at);
+    async fn outcome(&self, number: u64, sent: Result<PendingTransfer, OriginateError>) -> Step {
+        let committed = |end: Finished| (end.outcome == TransferOutcome::Committed).then_some(end.at);
         self.ended(number, sent.map(|pending| pending.finished), committed).await
     }
 
@@ -254,7 +254,7 @@ pub(crate) mod tests {
 
     use upesi_http::Workers;
     use upesi_sim::{
-        ConversionOptions, DfspSettings, OriginatorOptions, PaymentOptions, SimConfig, Simulator, Upstream,
+        DfspSettings, FxTransferOptions, OriginatorOptions, PaymentOptions, SimConfig, Simulator, Upstream,
     };
     use upesi_types::{Amount, Currency};
 
@@ -292,10 +292,10 @@ pub(crate) mod tests {
             let payments = PaymentOptions { parties_per_dfsp: PARTIES_PER_DFSP, ..PaymentOptions::default() };
             let originator = Originator::new(&self.simulator, options).with_payments(payments);
             let target = Currency::parse("XTS").unwrap();
-            let conversions = ConversionOptions { target, rate_per_mille: 1500, fxps: vec![3] };
+            let conversions = FxTransferOptions { target, rate_per_mille: 1500, fxps: vec![3] };
             Generator {
                 scenario,
-                originator: originator.with_conversions(conversions).unwrap().with_bulks(4),
+                originator: originator.with_fx_transfers(conversions).unwrap().with_bulks(4),
                 pairs: Pairs { dfsps: 3, choice: PairChoice::Uniform, seed: 1 },
                 names: self.simulator.names().collect(),
                 parties: 7,

@@ -21,7 +21,7 @@ const SLACK_NS: NonZeroU64 = NonZeroU64::MIN;
 
 /// The action until an arrival is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Wait {
+enum PacerWait {
     Sleep(Duration),
     /// Check again at once.
     Awake,
@@ -29,15 +29,15 @@ enum Wait {
 }
 
 /// The action for the remaining time. The last part of it, at most `awake`, is spent spinning.
-fn wait(left: Duration, awake: Duration) -> Wait {
+fn wait(left: Duration, awake: Duration) -> PacerWait {
     if left.is_zero() {
-        Wait::Over
+        PacerWait::Over
     } else if left <= awake {
-        Wait::Awake
+        PacerWait::Awake
     } else if left <= EARLY + awake {
-        Wait::Sleep(left - awake)
+        PacerWait::Sleep(left - awake)
     } else {
-        Wait::Sleep(left - EARLY)
+        PacerWait::Sleep(left - EARLY)
     }
 }
 
@@ -105,9 +105,9 @@ fn pace_by(
         before = due;
         loop {
             match wait(intended.saturating_duration_since(clock.now()), awake) {
-                Wait::Sleep(time) => clock.sleep(time),
-                Wait::Awake => clock.spin(),
-                Wait::Over => break,
+                PacerWait::Sleep(time) => clock.sleep(time),
+                PacerWait::Awake => clock.spin(),
+                PacerWait::Over => break,
             }
         }
         send(intended);
@@ -187,14 +187,14 @@ mod tests {
     #[test]
     fn pacer_sleeps_until_shortly_before_the_due_time_and_spins() {
         for (left, awake, expected) in [
-            (0, 20, Wait::Over),
-            (1, 20, Wait::Awake),
-            (20, 20, Wait::Awake),
-            (120, 20, Wait::Sleep(us(100))),
-            (270, 20, Wait::Sleep(us(250))),
-            (1_000, 20, Wait::Sleep(us(750))),
-            (12, 2, Wait::Sleep(us(10))),
-            (1, 0, Wait::Sleep(us(1))),
+            (0, 20, PacerWait::Over),
+            (1, 20, PacerWait::Awake),
+            (20, 20, PacerWait::Awake),
+            (120, 20, PacerWait::Sleep(us(100))),
+            (270, 20, PacerWait::Sleep(us(250))),
+            (1_000, 20, PacerWait::Sleep(us(750))),
+            (12, 2, PacerWait::Sleep(us(10))),
+            (1, 0, PacerWait::Sleep(us(1))),
         ] {
             assert_eq!(wait(us(left), us(awake)), expected, "{left} µs left, {awake} awake");
         }

@@ -13,9 +13,9 @@ use crate::admin_client::AdminClient;
 use crate::drive::child::{HubProcess, HubTls, Process};
 use crate::drive::error::LabError;
 use crate::drive::keys::Keys;
-use crate::drive::measure::Watch;
+use crate::drive::measure::HubWatch;
 use crate::drive::onboard::{
-    ANSWER_ENDPOINTS, BULK_ENDPOINTS, CONVERSION_ENDPOINTS, bind, onboard, register, set_endpoints_of_all,
+    ANSWER_ENDPOINTS, BULK_ENDPOINTS, FX_TRANSFER_ENDPOINTS, bind, onboard, register, set_endpoints_of_all,
     settle_gross,
 };
 use crate::drive::output::{create, write};
@@ -119,7 +119,7 @@ impl Run<'_> {
         }
 
         let known_data = own_hub.is_some().then(|| data.clone());
-        let mut watch = Watch { scraper, timeline: Timeline::new(target.pids.clone(), known_data) };
+        let mut watch = HubWatch { scraper, timeline: Timeline::new(target.pids.clone(), known_data) };
         watch.timeline.began_at = Some(now());
         let every = options.settlement.every_ms.map(Duration::from_millis);
         let settling = every.map(|every| Settling::start(&target.admin_url, self.nonce, every));
@@ -168,7 +168,7 @@ impl Run<'_> {
             bind(admin, keys.trial()).await?;
         }
         let more: [(bool, &[_]); 3] = [
-            (options.converts(), &CONVERSION_ENDPOINTS),
+            (options.converts(), &FX_TRANSFER_ENDPOINTS),
             (options.has_bulks(), &BULK_ENDPOINTS),
             (options.scenario != Scenario::Transfers, &ANSWER_ENDPOINTS),
         ];

@@ -22,7 +22,7 @@ const PAIRS_PAGE: usize = 10_000;
 pub(crate) type Nets = BTreeMap<String, BTreeMap<String, i128>>;
 
 #[derive(Debug, Default)]
-pub(crate) struct Settled {
+pub(crate) struct SettlementOutcome {
     pub nets: Nets,
     pub result: SettlementResult,
     pub findings: Vec<String>,
@@ -30,13 +30,13 @@ pub(crate) struct Settled {
 
 /// Settlements beside the load.
 pub(crate) struct Settling {
-    task: JoinHandle<Settled>,
+    task: JoinHandle<SettlementOutcome>,
     stop: Arc<Notify>,
 }
 
 /// The output of `upesi settlement run`.
 #[derive(Deserialize)]
-struct Shown {
+struct SettlementOutput {
     windows: Vec<ShownWindow>,
     settlements: Vec<ShownSettlement>,
 }
@@ -74,7 +74,7 @@ impl Settling {
         let stop = Arc::new(Notify::new());
         let told = Arc::clone(&stop);
         let task = tokio::spawn(async move {
-            let mut settled = Settled::default();
+            let mut settled = SettlementOutcome::default();
             for number in 0_u64.. {
                 let is_last = tokio::time::timeout(every, told.notified()).await.is_ok();
                 settled.settle(&hub, format!("lab-{:08x}-{number}", nonce as u32)).await;
@@ -88,16 +88,16 @@ impl Settling {
     }
 
     /// Settles the rest, and ends.
-    pub async fn finish(self) -> Settled {
+    pub async fn finish(self) -> SettlementOutcome {
         self.stop.notify_one();
         self.task.await.unwrap_or_else(|error| {
             let findings = vec![format!("the settlements ended early: {error}")];
-            Settled { findings, ..Settled::default() }
+            SettlementOutcome { findings, ..SettlementOutcome::default() }
         })
     }
 }
 
-impl Settled {
+impl SettlementOutcome {
     async fn settle(&mut self, hub: &HubOptions, name: String) {
         let began = Instant::now();
         let mut output = Vec::new();
@@ -109,7 +109,7 @@ impl Settled {
             Err(error) => Err(error),
         };
         let shown = done.and_then(|()| {
-            serde_json::from_slice::<Shown>(&output)
+            serde_json::from_slice::<SettlementOutput>(&output)
                 .map_err(|error| format!("its output is unusable: {error}"))
         });
         match shown {
@@ -119,7 +119,7 @@ impl Settled {
         self.result.runs += 1;
     }
 
-    fn note(&mut self, shown: &Shown, took: Duration) {
+    fn note(&mut self, shown: &SettlementOutput, took: Duration) {
         let result = &mut self.result;
         result.windows += shown.windows.iter().filter(|window| window.state != "OPEN").count() as u64;
         result.settlements += shown.settlements.len() as u64;

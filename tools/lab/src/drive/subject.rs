@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use upesi_http::available_cores;
 use upesi_sim::{
-    AmountType, ConversionOptions, DfspSettings, FX_RATE_PER_MILLE_USUAL, Originator, OriginatorOptions,
-    PARTIES_PER_DFSP, PayeeConversions, PaymentOptions, Phase, SimConfig, Simulator, Upstream,
+    AmountType, DfspSettings, FX_RATE_PER_MILLE_USUAL, FxTransferOptions, Originator, OriginatorOptions,
+    PARTIES_PER_DFSP, PayeeFxTransfers, PaymentOptions, Phase, SimConfig, Simulator, Upstream,
 };
 use upesi_types::FspId;
 
@@ -17,7 +17,7 @@ use crate::drive::operation::Generator;
 use crate::drive::session::Run;
 use crate::observe::hub_metrics::Snapshot;
 use crate::observe::machine::CoreTime;
-use crate::observe::process::{Moment, Watched};
+use crate::observe::process::{ProcessReading, WatchedProcess};
 use crate::observe::tally::Tally;
 use crate::plan::operations::phases_of;
 use crate::plan::options::OptionsError;
@@ -43,8 +43,8 @@ pub(crate) struct Subject {
     pub slices: Vec<SliceResult>,
     pub measured: Duration,
     /// The subject's processes that are on this machine, over all slices.
-    pub processes: Vec<Watched>,
-    pub lab: Watched,
+    pub processes: Vec<WatchedProcess>,
+    pub lab: WatchedProcess,
     /// Usage of the machine's cores in the slices.
     pub cores: CoreTime,
     /// The hub's metrics at the start and the end of each slice.
@@ -55,8 +55,8 @@ pub(crate) struct Subject {
 #[derive(Clone, Debug)]
 pub(crate) struct Reading {
     pub at: Instant,
-    pub processes: Vec<Moment>,
-    pub lab: Moment,
+    pub processes: Vec<ProcessReading>,
+    pub lab: ProcessReading,
     pub cores: Option<CoreTime>,
     pub metrics: Option<Snapshot>,
 }
@@ -79,8 +79,8 @@ impl Subject {
             tally: Tally::default(),
             slices: Vec::new(),
             measured: Duration::ZERO,
-            processes: pids.iter().map(|pid| Watched::new(*pid)).collect(),
-            lab: Watched::new(std::process::id()),
+            processes: pids.iter().map(|pid| WatchedProcess::new(*pid)).collect(),
+            lab: WatchedProcess::new(std::process::id()),
             cores: CoreTime::default(),
             metrics: Vec::new(),
         }
@@ -90,7 +90,7 @@ impl Subject {
     pub fn read(&self) -> Reading {
         Reading {
             at: Instant::now(),
-            processes: self.processes.iter().map(Watched::now).collect(),
+            processes: self.processes.iter().map(WatchedProcess::now).collect(),
             lab: self.lab.now(),
             cores: CoreTime::now(),
             metrics: None,
@@ -140,8 +140,8 @@ impl Subject {
     }
 
     /// All processes of the subject combined; `None` if none is on this machine.
-    pub fn together(&self) -> Option<Watched> {
-        (!self.processes.is_empty()).then(|| Watched::together(&self.processes))
+    pub fn together(&self) -> Option<WatchedProcess> {
+        (!self.processes.is_empty()).then(|| WatchedProcess::together(&self.processes))
     }
 
     pub fn process(&self) -> Option<ProcessResult> {
@@ -166,13 +166,13 @@ impl Subject {
         rows
     }
 
-    fn process_row(&self, name: &str, process: &Watched) -> ProcessRow {
+    fn process_row(&self, name: &str, process: &WatchedProcess) -> ProcessRow {
         let result = self.process_result(process);
         process.row(name, result.cpu_us_per_operation, result.cores)
     }
 
-    fn process_result(&self, process: &Watched) -> ProcessResult {
-        let Watched { cpu, last, .. } = process;
+    fn process_result(&self, process: &WatchedProcess) -> ProcessResult {
+        let WatchedProcess { cpu, last, .. } = process;
         let cpu_us_per_operation = us_per_event(*cpu, self.tally.completed).map(|cpu| rounded(cpu, 1));
         ProcessResult {
             cpu_us_per_operation,
@@ -238,7 +238,7 @@ impl Run<'_> {
         let usual = (2 * options.load.outstanding_max()).clamp(CONNECTIONS_MIN, CONNECTIONS_MAX);
         config.connections_max = options.connections_max.unwrap_or(usual);
         config.currencies = vec![options.currency];
-        config.payee_conversions = options.payees_currency().map(|currency| PayeeConversions {
+        config.payee_fx_transfers = options.payees_currency().map(|currency| PayeeFxTransfers {
             currency,
             rate_per_mille: FX_RATE_PER_MILLE_USUAL,
             fxps: options.fxp_indexes(),
@@ -285,8 +285,8 @@ impl Run<'_> {
         if scenario.converts() {
             let fxps = options.fxp_indexes();
             let (target, rate_per_mille) = (options.target_currency(), FX_RATE_PER_MILLE_USUAL);
-            let conversions = ConversionOptions { target, rate_per_mille, fxps };
-            originator = originator.with_conversions(conversions).ok_or(OptionsError::Amount)?;
+            let conversions = FxTransferOptions { target, rate_per_mille, fxps };
+            originator = originator.with_fx_transfers(conversions).ok_or(OptionsError::Amount)?;
         }
         if scenario == Scenario::Bulks {
             originator = originator.with_bulks(options.bulk_items);

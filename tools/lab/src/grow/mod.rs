@@ -29,7 +29,7 @@ use crate::observe::process::directory_bytes;
 use crate::result::evidence::{Evidence, Provenance, Subject};
 use crate::{Environment, HubProcess, LabResult, LatencyMs, Usage};
 pub use report::Row;
-use report::{Curve, Loaded, Times};
+use report::{Curve, LoadResult, Times};
 
 /// Default steps.
 const STEPS: [u64; 7] = [1_000, 10_000, 100_000, 1_000_000, 10_000_000, 30_000_000, 100_000_000];
@@ -338,7 +338,7 @@ fn in_turn<T>(
 }
 
 /// A load run in a separate process against a hub.
-fn load(arguments: &GrowArguments, binary: &Path, hub: &HubProcess) -> Result<Loaded, Failure> {
+fn load(arguments: &GrowArguments, binary: &Path, hub: &HubProcess) -> Result<LoadResult, Failure> {
     let output = Command::new(binary)
         .args([
             "lab",
@@ -361,5 +361,5 @@ fn load(arguments: &GrowArguments, binary: &Path, hub: &HubProcess) -> Result<Lo
         result.ok_or_else(|| Failure::new(Exit::Failure, "the lab run against a hub did not pass"))?;
     let cpu_us = result.hub.and_then(|hub| hub.cpu_us_per_operation.or(hub.cpu_us_per_transfer));
     let LatencyMs { p99: p99_ms, max: max_ms, .. } = result.latency_ms;
-    Ok(Loaded { per_s: result.throughput_per_s, p99_ms, max_ms, cpu_us })
+    Ok(LoadResult { per_s: result.throughput_per_s, p99_ms, max_ms, cpu_us })
 }

@@ -48,7 +48,7 @@ impl Times {
 
 /// The result of one run of transfers through a hub.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub struct Loaded {
+pub struct LoadResult {
     pub per_s: f64,
     /// 99th percentile of latency, in milliseconds.
     pub p99_ms: f64,
@@ -96,9 +96,9 @@ pub struct Row {
     /// Transfers per second through an empty hub, measured in turn with this one: the median of `empty_loads`.
     pub empty_per_s: Option<f64>,
     pub empty_p99_ms: Option<f64>,
-    pub loads: Vec<Loaded>,
+    pub loads: Vec<LoadResult>,
     /// The runs through the empty hub.
-    pub empty_loads: Vec<Loaded>,
+    pub empty_loads: Vec<LoadResult>,
     /// Maximum memory of the hub during the load, in bytes.
     pub hub_rss_loaded_bytes: u64,
 }
@@ -118,8 +118,8 @@ impl Row {
     }
 
     /// Enters the runs through the hub and through an empty one.
-    pub(super) fn note_loads(&mut self, loads: Vec<Loaded>, empty_loads: Vec<Loaded>) {
-        let middle = |loads: &[Loaded], of: fn(&Loaded) -> f64| median(loads.iter().map(of));
+    pub(super) fn note_loads(&mut self, loads: Vec<LoadResult>, empty_loads: Vec<LoadResult>) {
+        let middle = |loads: &[LoadResult], of: fn(&LoadResult) -> f64| median(loads.iter().map(of));
         self.load_per_s = middle(&loads, |load| load.per_s);
         self.load_p99_ms = middle(&loads, |load| load.p99_ms);
         self.load_max_ms = loads.iter().map(|load| load.max_ms).max_by(f64::total_cmp);

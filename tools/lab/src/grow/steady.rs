@@ -9,7 +9,9 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 use upesi_http::Workers;
 use upesi_process::exit::Failure;
-use upesi_sim::{Originator, OriginatorOptions, Outcome, Pending, SimConfig, Simulator, Upstream};
+use upesi_sim::{
+    Originator, OriginatorOptions, PendingTransfer, SimConfig, Simulator, TransferOutcome, Upstream,
+};
 use upesi_types::{Amount, Currency};
 
 use crate::AdminClient;
@@ -28,7 +30,7 @@ const CONNECTIONS: usize = 128;
 
 /// The load that was served during one task.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Served {
+pub struct ServedPart {
     pub meanwhile: &'static str,
     pub seconds: f64,
     /// Number of transfers that were due.
@@ -42,7 +44,7 @@ pub struct Served {
 }
 
 #[derive(Debug)]
-struct Part {
+struct LoadPart {
     meanwhile: &'static str,
     begun: Instant,
     offered: u64,
@@ -51,17 +53,17 @@ struct Part {
 
 /// Load that continues until it is finished.
 pub(super) struct SteadyLoad {
-    shared: Arc<Shared>,
+    shared: Arc<LoadState>,
     pacer: Option<JoinHandle<()>>,
     workers: Arc<Workers>,
     /// The DFSPs serve until this is dropped.
     _simulator: Simulator,
 }
 
-struct Shared {
+struct LoadState {
     originator: Originator,
     dfsps: usize,
-    parts: Mutex<Vec<Part>>,
+    parts: Mutex<Vec<LoadPart>>,
     open: AtomicU64,
     is_ending: AtomicBool,
 }
@@ -92,7 +94,7 @@ impl SteadyLoad {
             trace: true,
             resends_max: 0,
         };
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(LoadState {
             originator: Originator::new(&simulator, options),
             dfsps,
             parts: Mutex::default(),
@@ -108,12 +110,12 @@ impl SteadyLoad {
 
     /// Assigns transfers from now on to this part.
     pub(super) fn begin(&self, meanwhile: &'static str) {
-        let part = Part { meanwhile, begun: Instant::now(), offered: 0, latencies_us: Vec::new() };
+        let part = LoadPart { meanwhile, begun: Instant::now(), offered: 0, latencies_us: Vec::new() };
         self.shared.parts().push(part);
     }
 
     /// Stops sending, waits for open transfers, and returns the result of each part.
-    pub(super) fn finish(mut self) -> Vec<Served> {
+    pub(super) fn finish(mut self) -> Vec<ServedPart> {
         let ended = Instant::now();
         self.stop();
         let deadline = Instant::now() + PATIENCE;
@@ -141,8 +143,8 @@ impl Drop for SteadyLoad {
     }
 }
 
-impl Shared {
-    fn parts(&self) -> MutexGuard<'_, Vec<Part>> {
+impl LoadState {
+    fn parts(&self) -> MutexGuard<'_, Vec<LoadPart>> {
         self.parts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -171,9 +173,9 @@ impl Shared {
     async fn transfer(&self, number: u64, intended: Instant) {
         let payer = (number % self.dfsps as u64) as usize;
         let payee = (payer + 1) % self.dfsps;
-        if let Ok(Pending { finished, .. }) = self.originator.send(number, payer, payee).await
+        if let Ok(PendingTransfer { finished, .. }) = self.originator.send(number, payer, payee).await
             && let Ok(finished) = finished.await
-            && finished.outcome == Outcome::Committed
+            && finished.outcome == TransferOutcome::Committed
         {
             let us = finished.at.saturating_duration_since(intended).as_micros();
             let us = u64::try_from(us).unwrap_or(u64::MAX);
@@ -183,20 +185,20 @@ impl Shared {
     }
 
     /// Calls `note` with the part that contains a transfer's due time. Does nothing before the first part.
-    fn with_part(&self, intended: Instant, note: impl FnOnce(&mut Part)) {
+    fn with_part(&self, intended: Instant, note: impl FnOnce(&mut LoadPart)) {
         if let Some(part) = self.parts().iter_mut().rev().find(|part| part.begun <= intended) {
             note(part);
         }
     }
 }
 
-impl Part {
-    fn served(&self, end: Instant) -> Served {
+impl LoadPart {
+    fn served(&self, end: Instant) -> ServedPart {
         let ms = self.latencies_us.iter().map(|us| *us as f64 / 1e3);
         let [p50_ms, p99_ms, max_ms] = quantiles(ms, [50, 99, 100]);
         let seconds = end.saturating_duration_since(self.begun).as_secs_f64();
         let committed = self.latencies_us.len() as u64;
-        Served {
+        ServedPart {
             meanwhile: self.meanwhile,
             seconds,
             offered: self.offered,
@@ -217,12 +219,12 @@ mod tests {
     fn part_counts_transfers_by_their_due_time() {
         let begun = Instant::now();
         let latencies_us = (1..=200).rev().map(|ms| ms * 1_000).collect();
-        let part = Part { meanwhile: "backup", begun, offered: 210, latencies_us };
+        let part = LoadPart { meanwhile: "backup", begun, offered: 210, latencies_us };
         let served = part.served(begun + Duration::from_secs(4));
         assert_eq!((served.offered, served.committed), (210, 200));
         assert_eq!((served.committed_per_s, served.p50_ms, served.p99_ms), (50.0, 100.0, 198.0));
         assert_eq!((served.seconds, served.max_ms), (4.0, 200.0));
-        let nothing = Part { meanwhile: "", begun, offered: 0, latencies_us: Vec::new() };
-        assert_eq!(nothing.served(begun), Served::default());
+        let nothing = LoadPart { meanwhile: "", begun, offered: 0, latencies_us: Vec::new() };
+        assert_eq!(nothing.served(begun), ServedPart::default());
     }
 }

@@ -1,7 +1,7 @@
 use serde_json::json;
 use upesi_tables::archive::{Archive, ArchiveOptions, FjallArchive};
 
-use super::report::Loaded;
+use super::report::LoadResult;
 use super::*;
 
 fn arguments(transfers: u64, steps: &[u64]) -> GrowArguments {
@@ -61,7 +61,7 @@ fn curve(directory: &Path, row: Row) -> Curve {
 /// A row with these transfers per second through the hub, and through an empty one.
 fn row(grown: &[f64], empty: &[f64]) -> Row {
     let loads = |rates: &[f64]| {
-        let load = |per_s: &f64| Loaded { per_s: *per_s, p99_ms: 8.0, max_ms: 30.0, cpu_us: Some(150.0) };
+        let load = |per_s: &f64| LoadResult { per_s: *per_s, p99_ms: 8.0, max_ms: 30.0, cpu_us: Some(150.0) };
         rates.iter().map(load).collect()
     };
     let mut row = Row {

@@ -24,7 +24,7 @@ use upesi_settings::Sources;
 use upesi_tables::archive::{Archive, ArchiveOptions, Division, FjallArchive};
 use upesi_types::Timestamp;
 
-use super::steady::{Served, SteadyLoad};
+use super::steady::{ServedPart, SteadyLoad};
 use crate::failures::{cannot_create, runtime, software};
 use crate::observe::process::directory_bytes;
 use crate::statistics::part;
@@ -42,7 +42,7 @@ const SHUTDOWN_PATIENCE: Duration = Duration::from_secs(10);
 pub struct Task {
     /// The load served during the task, with the task's name and duration.
     #[serde(flatten)]
-    pub served: Served,
+    pub served: ServedPart,
     pub bytes: u64,
 }
 
@@ -73,8 +73,8 @@ impl Upkeep {
         );
         for Task { served, bytes } in &self.tasks {
             // Writing to a String does not fail.
-            let Served { meanwhile, seconds, committed, offered, committed_per_s, .. } = served;
-            let Served { p50_ms, p99_ms, max_ms, .. } = served;
+            let ServedPart { meanwhile, seconds, committed, offered, committed_per_s, .. } = served;
+            let ServedPart { p50_ms, p99_ms, max_ms, .. } = served;
             let _ = writeln!(
                 text,
                 "| {meanwhile} | {seconds:.1} | {bytes} | {committed} of {offered} | {committed_per_s:.0} | {p50_ms:.1} | \
@@ -105,7 +105,7 @@ impl Clock for ClockAhead {
 
 /// Does the whole maintenance. Afterwards the directory's clock is a day ahead.
 pub(super) fn run(plan: &Plan<'_>) -> Result<Upkeep, Failure> {
-    let places = Places::beside(plan.data);
+    let places = WorkDirectories::beside(plan.data);
     places.clear()?;
     let (oldest, last_time) = oldest(&plan.data.join("archive"))?;
     let clock = Arc::new(ClockAhead::default());
@@ -136,7 +136,7 @@ pub(super) fn run(plan: &Plan<'_>) -> Result<Upkeep, Failure> {
 /// Runs the tasks in order. Returns the bytes of each.
 fn tasks(
     plan: &Plan<'_>,
-    places: &Places,
+    places: &WorkDirectories,
     load: &SteadyLoad,
     leave: impl FnOnce() -> Result<(), Failure>,
 ) -> Result<[u64; 5], Failure> {
@@ -245,13 +245,13 @@ pub(super) fn wait_until_left(
 }
 
 /// Directories beside the data directory, which are removed at the end.
-struct Places {
+struct WorkDirectories {
     backup: PathBuf,
     restored: PathBuf,
     export: PathBuf,
 }
 
-impl Places {
+impl WorkDirectories {
     fn beside(data: &Path) -> Self {
         let [backup, restored, export] =
             ["backup", "restored", "export"].map(|what| super::beside(data, what));

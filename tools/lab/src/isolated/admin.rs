@@ -7,7 +7,7 @@ use std::sync::Arc;
 use upesi_http::{Bytes, Full, HeaderValue, Method, Request, StatusCode};
 
 use super::measurement::Measurement;
-use super::past::Past;
+use super::past::ExistingState;
 use super::scheme::Scheme;
 use super::senders::{HUB, Senders, beside_hub, target_of};
 use super::stream::{GenerateOptions, Stream};
@@ -27,7 +27,7 @@ impl Settings {
         let options = GenerateOptions { transfers: 1, dfsps: self.dfsps, ..GenerateOptions::default() };
         let stream = Stream::generate(&options)?;
         let names = stream.header.dfsps.clone();
-        let past = Past {
+        let past = ExistingState {
             scheme: Scheme::of(&stream, None)?,
             existing: 0,
             dfsps: self.dfsps,

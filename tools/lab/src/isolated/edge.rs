@@ -8,8 +8,8 @@ use tokio::runtime::Runtime;
 use upesi_http::{StatusCode, Workers};
 
 use super::measurement::Measurement;
-use super::past::Past;
-use super::receiver::{Receivers, Stopwatch, Taker as _};
+use super::past::ExistingState;
+use super::receiver::{CallbackReceiver as _, Receivers, Stopwatch};
 use super::scheme::Scheme;
 use super::senders::{HUB, Senders, beside_hub, target_of};
 use super::stream::{Message, Stream};
@@ -37,7 +37,7 @@ impl Settings {
         let receivers = Receivers::start(1, Duration::ZERO, Arc::new(Stopwatch::new(0)))?;
         let endpoints = if self.holds_callbacks { NOBODY.to_owned() } else { receivers.url() };
         let reserved = stream.prepares_before(self.kind, self.source.messages)?;
-        let past = Past {
+        let past = ExistingState {
             scheme: Scheme::of(&stream, Some(endpoints))?,
             existing: self.existing,
             dfsps: self.source.dfsps,

@@ -13,7 +13,7 @@ use upesi_engine::{
 use upesi_ledger::{CallbackKey, Command, Reply};
 
 use super::IsolatedError;
-use super::stream::Ready;
+use super::stream::ReadyRequest;
 
 /// Commands in progress at a time.
 const IN_FLIGHT: usize = 4_096;
@@ -21,7 +21,7 @@ const IN_FLIGHT: usize = 4_096;
 const BUSY_WAIT: Duration = Duration::from_millis(1);
 
 /// Submits every command once and waits for every answer. Fails if the engine rejects one.
-pub(super) fn feed(engine: &EngineHandle, ready: &Arc<Vec<Ready>>) -> Result<(), IsolatedError> {
+pub(super) fn feed(engine: &EngineHandle, ready: &Arc<Vec<ReadyRequest>>) -> Result<(), IsolatedError> {
     let runtime = Builder::new_current_thread().enable_time().build().map_err(IsolatedError::thread)?;
     let next = Arc::new(AtomicUsize::new(0));
     runtime.block_on(async {
@@ -39,12 +39,12 @@ pub(super) fn feed(engine: &EngineHandle, ready: &Arc<Vec<Ready>>) -> Result<(),
 /// Submits one command after the other until the list is empty.
 async fn submit_in_turn(
     engine: EngineHandle,
-    ready: Arc<Vec<Ready>>,
+    ready: Arc<Vec<ReadyRequest>>,
     next: Arc<AtomicUsize>,
 ) -> Result<(), IsolatedError> {
     while let Some(message) = ready.get(next.fetch_add(1, Ordering::Relaxed)) {
         loop {
-            let Ready { command, payload } = message.clone();
+            let ReadyRequest { command, payload } = message.clone();
             match engine.submit(command, payload).await {
                 Ok(Reply::Accepted) => break,
                 Err(SubmitError::Busy) => tokio::time::sleep(BUSY_WAIT).await,

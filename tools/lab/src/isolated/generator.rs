@@ -65,7 +65,7 @@ impl Settings {
         workers: &Arc<Workers>,
         seed: u64,
         length: Duration,
-    ) -> Result<Kept, IsolatedError> {
+    ) -> Result<ScheduleResult, IsolatedError> {
         let load = Load::Arrivals {
             start_per_s: self.rate_per_s,
             stages: Vec::new(),
@@ -103,12 +103,12 @@ impl Settings {
         }
         let cpu = before.since();
         let woke_ns = pacer.join().map_err(|_| IsolatedError::panicked())?;
-        Ok(Kept { late_ns: sink.late.take(), woke_ns, cpu })
+        Ok(ScheduleResult { late_ns: sink.late.take(), woke_ns, cpu })
     }
 }
 
 /// The result of keeping a schedule for a while.
-struct Kept {
+struct ScheduleResult {
     /// Time between an arrival's due time and the start of its operation, in nanoseconds.
     late_ns: Histogram<u64>,
     /// Time between an arrival's due time and the wake-up of the sleeping thread, in nanoseconds.

@@ -1,7 +1,9 @@
 //! A ledger in memory, without queue, journal and answers.
 
 use upesi_engine::{Clock as _, SystemClock};
-use upesi_ledger::{AdminCommand, Archived, Callback, Command, Decision, Facts, Ledger, LedgerConfig, Reply};
+use upesi_ledger::{
+    AdminCommand, Archived, Callback, Command, Decision, DecisionInput, Ledger, LedgerConfig, Reply,
+};
 use upesi_types::Timestamp;
 
 use super::IsolatedError;
@@ -13,13 +15,13 @@ pub(super) fn config() -> LedgerConfig {
 }
 
 /// A ledger without a journal: every decision is folded at once.
-pub(super) struct Folded {
+pub(super) struct FoldedLedger {
     pub ledger: Ledger,
     decision: Decision,
     now: Timestamp,
 }
 
-impl Folded {
+impl FoldedLedger {
     /// A ledger with the participants of a scheme.
     pub fn onboarded(scheme: &Scheme) -> Result<Self, IsolatedError> {
         let now = SystemClock.now();
@@ -45,7 +47,11 @@ impl Folded {
     pub fn decide(&mut self, command: &Command) {
         self.now = Timestamp::from_ns(self.now.as_ns() + 1);
         self.decision.clear();
-        self.ledger.decide(command, &Facts::new(self.now.into(), &Archived::Absent), &mut self.decision);
+        self.ledger.decide(
+            command,
+            &DecisionInput::new(self.now.into(), &Archived::Absent),
+            &mut self.decision,
+        );
         if !self.decision.is_empty() {
             let Decision { events, callbacks, .. } = &mut self.decision;
             self.ledger.evolve(self.ledger.last_seq() + 1, self.now, events.drain(..), callbacks);

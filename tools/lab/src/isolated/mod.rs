@@ -32,14 +32,14 @@ use upesi_engine::{Clock as _, SystemClock};
 use crate::drive::child::ChildError;
 use crate::plan::section::{Mistakes, Node, Value};
 use crate::plan::stage::{KINDS, OF_EDGE, Stage, UnknownKind};
-use crate::plan::surroundings::Surroundings;
+use crate::plan::surroundings::RunContext;
 use crate::result::LabResult;
 
 /// The context of a run of one stage.
 #[derive(Clone, Debug)]
 pub struct Context {
     /// The log of a hub goes to the directory of the result.
-    pub surroundings: Surroundings,
+    pub surroundings: RunContext,
     /// A directory on the disk to measure. Everything that is created there is removed at the end.
     pub scratch: PathBuf,
     /// Further arguments for the hub that the kinds `prepare`, `fulfil` and `admin` start. The hub is this program.
@@ -170,7 +170,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::flow::feed;
-    use super::past::Past;
+    use super::past::ExistingState;
     use super::scheme::Scheme;
     use super::stream::{GenerateOptions, RecordOptions, Stream};
     use super::*;
@@ -179,7 +179,7 @@ mod tests {
     use crate::plan::{SCENARIOS, ScenarioFile, Work};
 
     fn context(scratch: &tempfile::TempDir) -> Context {
-        let surroundings = Surroundings { name: "tiny".to_owned(), ..Surroundings::default() };
+        let surroundings = RunContext { name: "tiny".to_owned(), ..RunContext::default() };
         let scratch = scratch.path().join("scratch");
         Context { surroundings, scratch, hub_arguments: Vec::new(), seed: 1 }
     }
@@ -212,7 +212,7 @@ mod tests {
         let stream = Stream::generate(&options).unwrap();
         let scheme = Scheme::of(&stream, None).unwrap();
         let reserved = Arc::new(stream.decode(MessageKind::Prepare, 70).unwrap());
-        Past { scheme, existing: 120, dfsps: 4, seed: 1, reserved }.write(&data).unwrap();
+        ExistingState { scheme, existing: 120, dfsps: 4, seed: 1, reserved }.write(&data).unwrap();
         let options = upesi_engine::EngineOptions::new(&data);
         let (engine, handle) =
             flow::start_delivering(options, upesi_engine::EngineMetrics::default()).unwrap();
@@ -347,7 +347,7 @@ mod tests {
         let data = scratch.path().join("data");
         let scheme = Scheme::of(&stream, None).unwrap();
         let reserved = Arc::new(stream.decode(MessageKind::Prepare, 50).unwrap());
-        Past { scheme, existing: 0, dfsps: 3, seed: 1, reserved }.write(&data).unwrap();
+        ExistingState { scheme, existing: 0, dfsps: 3, seed: 1, reserved }.write(&data).unwrap();
         let options = upesi_engine::EngineOptions::new(&data);
         let (engine, handle) =
             flow::start_delivering(options, upesi_engine::EngineMetrics::default()).unwrap();

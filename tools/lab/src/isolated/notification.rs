@@ -7,17 +7,19 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use upesi_delivery::lanes::{
-    Backlog, BacklogFuture, CallbackKey, Courier, CourierConfig, Outlet, OwedCallback, Page, ParticipantId,
-    Position, Room,
+    Backlog, BacklogFuture, CallbackKey, Courier, CourierConfig, LaneCapacity, LaneDispatcher, OwedCallback,
+    Page, ParticipantId, Position,
 };
 use upesi_delivery::owed::CallbackRenderer;
 use upesi_engine::{DurableRecord, Participants, Payload, SharedParticipants, SystemClock};
 use upesi_fspiop::Version;
 use upesi_http::Workers;
 
-use super::ledger::Folded;
+use super::ledger::FoldedLedger;
 use super::measurement::{Measurement, ThreadTimes};
-use super::receiver::{DFSPS, NUMBER_HEADER, RECEIVER, Receivers, SimulatedDfsps, Stopwatch, Taker};
+use super::receiver::{
+    CallbackReceiver, DFSPS, NUMBER_HEADER, RECEIVER, Receivers, SimulatedDfsps, Stopwatch,
+};
 use super::scheme::Scheme;
 use super::stream::Stream;
 use super::{Context, IsolatedError};
@@ -67,7 +69,7 @@ impl Settings {
         stream: &Stream,
         watch: &Arc<Stopwatch>,
         seed: u64,
-    ) -> Result<Box<dyn Taker>, IsolatedError> {
+    ) -> Result<Box<dyn CallbackReceiver>, IsolatedError> {
         let (threads, delay) = (self.receiver_threads, self.receiver_delay);
         Ok(if self.to_dfsps {
             Box::new(SimulatedDfsps::start(&stream.header.dfsps, threads, delay, seed)?)
@@ -79,7 +81,7 @@ impl Settings {
     fn deliver(
         &self,
         stream: &Stream,
-        receivers: &dyn Taker,
+        receivers: &dyn CallbackReceiver,
         watch: &Arc<Stopwatch>,
         workers: &Workers,
     ) -> Result<Measurement, IsolatedError> {
@@ -91,7 +93,7 @@ impl Settings {
         let renderer = CallbackRenderer { participants, clock, version: Version::V1_1 };
         let courier = self.courier(workers, Arc::clone(&progress), renderer)?;
         open_lanes(&courier, &records)?;
-        let mut feed = Feed {
+        let mut feed = CallbackFeed {
             outlet: courier.outlet(),
             progress,
             watch: Arc::clone(watch),
@@ -163,9 +165,9 @@ impl Settings {
     fn records(
         &self,
         stream: &Stream,
-        receivers: &dyn Taker,
+        receivers: &dyn CallbackReceiver,
     ) -> Result<(Vec<Arc<DurableRecord>>, SharedParticipants), IsolatedError> {
-        let mut folded = Folded::onboarded(&Scheme::of(stream, Some(receivers.url()))?)?;
+        let mut folded = FoldedLedger::onboarded(&Scheme::of(stream, Some(receivers.url()))?)?;
         let participants = SharedParticipants::default();
         participants.set(Arc::new(Participants::of(&folded.ledger)));
         let mut records = Vec::with_capacity(self.transfers());
@@ -243,7 +245,7 @@ impl Backlog for Progress {
         &self,
         _target: ParticipantId,
         _after: Option<Position>,
-        _room: Room,
+        _room: LaneCapacity,
     ) -> BacklogFuture<'_, Page> {
         // Callbacks that are handed over always fit into the lane, so the backlog is empty.
         Box::pin(async { Ok(Page { items: Vec::new(), more_after: None }) })
@@ -285,15 +287,15 @@ const fn number_of(seq: u64) -> usize {
 }
 
 /// Hands callbacks over, a bounded number at a time.
-struct Feed {
-    outlet: Outlet,
+struct CallbackFeed {
+    outlet: LaneDispatcher,
     progress: Arc<Progress>,
     watch: Arc<Stopwatch>,
     handed_over: u64,
     queued: usize,
 }
 
-impl Feed {
+impl CallbackFeed {
     /// Hands all records over and waits until all are reported.
     fn all(&mut self, records: &[Arc<DurableRecord>]) -> Result<Duration, IsolatedError> {
         let stuck = || IsolatedError::Stuck { what: "delivery of callbacks", seconds: STUCK.as_secs() };

@@ -14,22 +14,22 @@ use super::IsolatedError;
 use super::filler::{Filler, Payloads};
 use super::flow::{feed, start_delivering};
 use super::scheme::Scheme;
-use super::stream::Ready;
+use super::stream::ReadyRequest;
 
 /// Maximum number of finished transfers if the journal keeps everything.
 const KEPT_MAX: usize = 50_000;
 
 #[derive(Debug)]
-pub(super) struct Past {
+pub(super) struct ExistingState {
     pub scheme: Scheme,
     pub existing: usize,
     pub dfsps: usize,
     pub seed: u64,
     /// Prepares after the finished transfers; they stay reserved.
-    pub reserved: Arc<Vec<Ready>>,
+    pub reserved: Arc<Vec<ReadyRequest>>,
 }
 
-impl Past {
+impl ExistingState {
     /// Creates the directory, without a sync. All callbacks are delivered. A hub that starts on it finds a snapshot.
     pub fn write(&self, data: &Path) -> Result<(), IsolatedError> {
         let options = EngineOptions {

@@ -23,7 +23,7 @@ const BODY_BYTES_MAX: usize = 8 * 1024 * 1024;
 const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A receiver of callbacks.
-pub(super) trait Taker {
+pub(super) trait CallbackReceiver {
     /// Base URL. For a DFSP, its name is appended.
     fn url(&self) -> String;
 
@@ -67,7 +67,7 @@ impl Receivers {
     }
 }
 
-impl Taker for Receivers {
+impl CallbackReceiver for Receivers {
     fn url(&self) -> String {
         format!("http://{}", self.server.local_addr())
     }
@@ -185,7 +185,7 @@ impl SimulatedDfsps {
     }
 }
 
-impl Taker for SimulatedDfsps {
+impl CallbackReceiver for SimulatedDfsps {
     fn url(&self) -> String {
         format!("http://{}", self.simulator.local_addr())
     }

@@ -11,7 +11,7 @@ use upesi_http::{Bytes, Full, Pool, PoolConfig, Request, ResponseBody, StatusCod
 use super::measurement::{Measurement, ThreadTimes, Times};
 use super::{Context, IsolatedError, hub_binary};
 use crate::drive::child::HubProcess;
-use crate::observe::process::Watched;
+use crate::observe::process::WatchedProcess;
 use crate::result::schema::ProcessRow;
 use crate::statistics::{cores_used, rounded, us_per_event};
 
@@ -101,8 +101,8 @@ impl Senders {
         measurement: &mut Measurement,
     ) -> Result<(), IsolatedError> {
         let failed_before = self.failed.load(Ordering::Acquire);
-        let mut watched = [hub_pid, std::process::id()].map(Watched::new);
-        let before = watched.each_ref().map(Watched::now);
+        let mut watched = [hub_pid, std::process::id()].map(WatchedProcess::new);
+        let before = watched.each_ref().map(WatchedProcess::now);
         for repetition in 1..=repetitions {
             let before = ThreadTimes::now();
             let failed = self.failed.load(Ordering::Acquire);
@@ -169,9 +169,9 @@ impl Senders {
 }
 
 /// Hub and lab, each a separate process. The CPU of the sending threads is known to the nanosecond.
-fn processes(measurement: &Measurement, [hub, lab]: &[Watched; 2]) -> Vec<ProcessRow> {
+fn processes(measurement: &Measurement, [hub, lab]: &[WatchedProcess; 2]) -> Vec<ProcessRow> {
     let (wall, completed) = (measurement.took(), measurement.completed());
-    let row = |name: &str, process: &Watched, cpu: Duration| {
+    let row = |name: &str, process: &WatchedProcess, cpu: Duration| {
         let cpu_us = us_per_event(cpu, completed).map(|us| rounded(us, 3));
         process.row(name, cpu_us, cores_used(cpu, wall).map(|cores| rounded(cores, 3)))
     };

@@ -199,7 +199,7 @@ fn data_in(out: &Path) -> Result<PathBuf, IsolatedError> {
 mod tests {
     use super::*;
     use crate::isolated::stream::GenerateOptions;
-    use crate::plan::surroundings::Surroundings;
+    use crate::plan::surroundings::RunContext;
 
     #[test]
     fn next_drive_is_planned_by_the_speed_of_the_first() {
@@ -231,7 +231,7 @@ mod tests {
         let path = recordings.join(recording.file_name(7));
         keep(&stream, &path).unwrap();
         // A hub could not be driven here, because this test is not `upesi`.
-        let surroundings = Surroundings { recordings: Some(recordings), ..Surroundings::default() };
+        let surroundings = RunContext { recordings: Some(recordings), ..RunContext::default() };
         let scratch = directory.path().to_owned();
         let context = Context { surroundings, scratch, hub_arguments: Vec::new(), seed: 7 };
         assert_eq!(recording.make(&context).unwrap(), stream);

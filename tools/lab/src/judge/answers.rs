@@ -92,15 +92,15 @@ impl AuditSummary {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::result::exchanges::Originated;
+    use crate::result::exchanges::GeneratorCounts;
 
     fn good() -> AnswersEvidence {
         let discovery = Exchanges {
-            originated: Originated { sent: 12, accepted: 10, refused: 1, unanswered: 1 },
+            originated: GeneratorCounts { sent: 12, accepted: 10, refused: 1, unanswered: 1 },
             completed: 10,
             ..Exchanges::default()
         };
-        let originated = Originated { sent: 10, accepted: 10, ..Originated::default() };
+        let originated = GeneratorCounts { sent: 10, accepted: 10, ..GeneratorCounts::default() };
         let agreement = Exchanges { originated, completed: 10, ..Exchanges::default() };
         AnswersEvidence {
             phases: vec![("discovery", discovery), ("agreement", agreement)],

@@ -6,21 +6,21 @@ use upesi_sim::{Counters, ExpectedPosition, TransferCounts, units_text};
 use upesi_types::{Amount, Currency, FspId};
 
 use crate::result::audit::{AuditSummary, PositionCheck};
-use crate::result::exchanges::Originated;
+use crate::result::exchanges::GeneratorCounts;
 use crate::result::schema::SettlementResult;
 
 /// Everything that the audit examines.
 #[derive(Clone, Debug)]
 pub struct Evidence {
     /// The hub's side, by currency.
-    pub sides: Vec<Side>,
+    pub sides: Vec<HubSide>,
     /// The DFSPs' books.
     pub expected: BTreeMap<FspId, BTreeMap<Currency, ExpectedPosition>>,
     /// The DFSPs' transfers by state.
     pub transfers: TransferCounts,
     pub counters: Counters,
     /// The load generator's own count.
-    pub originated: Originated,
+    pub originated: GeneratorCounts,
     /// Settlements beside the load.
     pub settlement: Option<SettlementResult>,
     /// Findings of these settlements.
@@ -29,7 +29,7 @@ pub struct Evidence {
 
 /// The hub's side in one currency.
 #[derive(Clone, Debug)]
-pub struct Side {
+pub struct HubSide {
     pub currency: Currency,
     /// Amount of each transfer.
     pub amount: Amount,
@@ -103,13 +103,13 @@ pub(super) fn counted<'text>(
 }
 
 /// The verdict on one currency.
-struct Judged {
+struct CurrencyVerdict {
     checks: Vec<PositionCheck>,
     sum_is_zero: bool,
     doubled: u64,
 }
 
-fn audit_side(evidence: &Evidence, side: &Side, findings: &mut Vec<String>) -> Judged {
+fn audit_side(evidence: &Evidence, side: &HubSide, findings: &mut Vec<String>) -> CurrencyVerdict {
     let Positions { checks, sum, reserved, surplus } = positions(evidence, side);
     for check in checks.iter().filter(|check| !check.ok) {
         findings.push(format!(
@@ -133,12 +133,12 @@ fn audit_side(evidence: &Evidence, side: &Side, findings: &mut Vec<String>) -> J
         ));
     }
     if let Some(in_windows) = side.in_windows.filter(|in_windows| *in_windows != side.committed) {
-        let Side { currency, committed, .. } = side;
+        let HubSide { currency, committed, .. } = side;
         findings.push(format!(
             "settlement windows hold {in_windows} commits in {currency}, but {committed} must be in one each"
         ));
     }
-    Judged { checks, sum_is_zero, doubled }
+    CurrencyVerdict { checks, sum_is_zero, doubled }
 }
 
 type Range = (i128, i128);
@@ -157,7 +157,7 @@ struct Positions {
     surplus: i128,
 }
 
-fn positions(evidence: &Evidence, side: &Side) -> Positions {
+fn positions(evidence: &Evidence, side: &HubSide) -> Positions {
     let mut checks = Vec::new();
     let (mut sum, mut surplus, mut certain, mut unsure) = (0, 0, 0, (0, 0));
     let mut books: BTreeMap<String, Option<ExpectedPosition>> =
@@ -215,7 +215,7 @@ mod tests {
         let books =
             |name: &str, position| (FspId::parse(name).unwrap(), BTreeMap::from([(currency, position)]));
         Evidence {
-            sides: vec![Side {
+            sides: vec![HubSide {
                 currency,
                 amount: Amount::from_units(20_000).unwrap(),
                 before: amounts([70_000, -70_000, 0]),
@@ -230,7 +230,7 @@ mod tests {
             ]),
             transfers: TransferCounts { committed: 10, incoming_committed: 10, ..TransferCounts::default() },
             counters: Counters { callbacks: 10, ..Counters::default() },
-            originated: Originated { sent: 10, accepted: 10, refused: 0, unanswered: 0 },
+            originated: GeneratorCounts { sent: 10, accepted: 10, refused: 0, unanswered: 0 },
             settlement: None,
             findings: Vec::new(),
         }
@@ -328,7 +328,7 @@ mod tests {
     fn unanswered_post_may_or_may_not_have_happened() {
         for hub in [270_000, 290_000] {
             let mut evidence = good();
-            evidence.originated = Originated { sent: 11, accepted: 10, refused: 0, unanswered: 1 };
+            evidence.originated = GeneratorCounts { sent: 11, accepted: 10, refused: 0, unanswered: 1 };
             evidence.transfers.sent = 1;
             evidence.sides[0].after.insert("one".into(), Amount::from_units(hub).unwrap());
             let (name, currency) = (FspId::parse("one").unwrap(), evidence.sides[0].currency);
@@ -358,7 +358,7 @@ mod tests {
     fn each_currency_is_judged_separately() {
         let mut evidence = good();
         let other = Currency::parse("XTS").unwrap();
-        evidence.sides.push(Side { currency: other, in_windows: None, ..evidence.sides[0].clone() });
+        evidence.sides.push(HubSide { currency: other, in_windows: None, ..evidence.sides[0].clone() });
         for (name, books) in &mut evidence.expected {
             let paid = if name.as_str() == "one" { expected(200_000, 0, 0) } else { expected(0, 0, 200_000) };
             books.insert(other, paid);

@@ -11,7 +11,7 @@ use crate::result::schema::{TimelineResult, TimelineRow};
 use crate::statistics::{ratio, rounded};
 
 /// One row of a generator, shifted by the delay of its start after the first one.
-struct Moved<'all> {
+struct ShiftedRow<'all> {
     one: &'all Recording,
     row: &'all TimelineRow,
     histogram: Option<&'all String>,
@@ -32,7 +32,7 @@ pub(super) fn merge(
     beside: Option<&Recording>,
     watching: Option<&Recording>,
 ) {
-    let mut seconds: BTreeMap<i64, Vec<Moved<'_>>> = BTreeMap::new();
+    let mut seconds: BTreeMap<i64, Vec<ShiftedRow<'_>>> = BTreeMap::new();
     let (mut start, mut trimmed, mut end) = (0.0_f64, 0.0_f64, f64::INFINITY);
     for one in all {
         let (later, window) = (later_s(all, one), one.result.window);
@@ -40,7 +40,7 @@ pub(super) fn merge(
         for (place, row) in timeline.iter().flat_map(|timeline| timeline.rows.iter().enumerate()) {
             let histogram = timeline.and_then(|timeline| timeline.histograms.get(place));
             let t = row.t + later;
-            seconds.entry(t.round() as i64).or_default().push(Moved { one, row, histogram, t });
+            seconds.entry(t.round() as i64).or_default().push(ShiftedRow { one, row, histogram, t });
         }
         start = start.max(later + window.trimmed_start_s);
         trimmed = trimmed.max(window.trimmed_end_s);
@@ -70,18 +70,18 @@ pub(super) fn merge(
 }
 
 fn row(
-    second: &[Moved<'_>],
+    second: &[ShiftedRow<'_>],
     percentiles: TimelineRow,
     beside: Option<&Recording>,
     watching: Option<&Recording>,
 ) -> TimelineRow {
     let total = |count: fn(&TimelineRow) -> u64| second.iter().map(|moved| count(moved.row)).sum::<u64>();
     let of = |wanted: Option<&Recording>| {
-        let is = |moved: &&Moved<'_>| wanted.is_some_and(|wanted| std::ptr::eq(wanted, moved.one));
+        let is = |moved: &&ShiftedRow<'_>| wanted.is_some_and(|wanted| std::ptr::eq(wanted, moved.one));
         second.iter().find(is).map(|moved| *moved.row).unwrap_or_default()
     };
     let (hub, watched, completed) = (of(beside), of(watching), total(|row| row.completed));
-    let long = |moved: &Moved<'_>| moved.row.share_over_1s.unwrap_or(0.0) * moved.row.completed as f64;
+    let long = |moved: &ShiftedRow<'_>| moved.row.share_over_1s.unwrap_or(0.0) * moved.row.completed as f64;
     let long = second.iter().map(long).sum();
     TimelineRow {
         t: rounded(second.iter().map(|moved| moved.t).fold(0.0, f64::max), 2),

@@ -1,7 +1,7 @@
 //! Judges a soak: the slopes of its figures in the measured window, and the time during which it held its load.
 #![expect(clippy::float_arithmetic, reason = "changes of measurements; no money")]
 
-use crate::judge::thresholds::{COMPLETED_OF_DUE, Checked};
+use crate::judge::thresholds::{COMPLETED_OF_DUE, CheckedThreshold};
 use crate::result::LabResult;
 use crate::result::schema::{DriftResult, DriftRow, ProgrammeCheck, ThresholdCheck, TimelineRow};
 use crate::statistics::line::Line;
@@ -128,7 +128,7 @@ fn is_held(rows: &[&TimelineRow]) -> bool {
 }
 
 /// Compares with the requested time, in whole seconds. Includes a finding if the load was not held all the time.
-pub(crate) fn check(asked_s: f64, held_s: f64) -> Checked {
+pub(crate) fn check(asked_s: f64, held_s: f64) -> CheckedThreshold {
     let limit = asked_s.floor();
     let met = held_s >= limit;
     let finding = (!met).then(|| {

@@ -1,7 +1,7 @@
 //! Judges runs beside their base: medians, the interval of the paired differences, and claims.
 #![expect(clippy::float_arithmetic, reason = "differences of measurements; no money")]
 
-use crate::judge::turns::{Turn, beside_base};
+use crate::judge::turns::{FinishedRun, beside_base};
 use crate::plan::Claim;
 use crate::plan::metric::Metric;
 use crate::plan::suite_plan::Group;
@@ -22,7 +22,7 @@ impl From<Interval> for DifferenceResult {
 }
 
 /// Compares every point of a group with the first one.
-pub(crate) fn pairs_of(group: &Group, sequences: &[Vec<Turn>]) -> Vec<PairResult> {
+pub(crate) fn pairs_of(group: &Group, sequences: &[Vec<FinishedRun>]) -> Vec<PairResult> {
     if !group.is_against_first {
         return Vec::new();
     }
@@ -163,8 +163,8 @@ mod tests {
 
     const GROUP: Group = Group { points: 3..5, repetitions: 3, is_against_first: true };
 
-    fn turns(values: &[(usize, f64)]) -> Vec<Turn> {
-        let turn = |&(point, cpu): &(usize, f64)| Turn {
+    fn turns(values: &[(usize, f64)]) -> Vec<FinishedRun> {
+        let turn = |&(point, cpu): &(usize, f64)| FinishedRun {
             point,
             figures: Some([Some(1_000.0 / cpu), None, None, None, Some(cpu)]),
         };

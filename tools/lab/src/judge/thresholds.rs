@@ -50,7 +50,7 @@ pub(crate) fn thresholds(options: &RunOptions, result: &LabResult) -> Thresholds
 }
 
 impl Thresholds {
-    pub(crate) fn add(&mut self, (check, finding): Checked) {
+    pub(crate) fn add(&mut self, (check, finding): CheckedThreshold) {
         self.met &= check.met;
         self.findings.extend(finding);
         self.checked.push(check);
@@ -77,9 +77,15 @@ pub(crate) fn together<'all>(all: impl Iterator<Item = &'all Thresholds>) -> Opt
 }
 
 /// A check, and its finding if it is not met.
-pub(crate) type Checked = (ThresholdCheck, Option<String>);
+pub(crate) type CheckedThreshold = (ThresholdCheck, Option<String>);
 
-fn checked(name: &str, limit: f64, value: f64, met: bool, finding: impl FnOnce() -> String) -> Checked {
+fn checked(
+    name: &str,
+    limit: f64,
+    value: f64,
+    met: bool,
+    finding: impl FnOnce() -> String,
+) -> CheckedThreshold {
     let check = ThresholdCheck { name: name.to_owned(), limit, value, met };
     (check, (!met).then(finding))
 }
@@ -95,7 +101,7 @@ pub(crate) fn fails_on_purpose(options: &RunOptions) -> bool {
     ] != [0; 4]
 }
 
-fn success(result: &LabResult) -> Checked {
+fn success(result: &LabResult) -> CheckedThreshold {
     let ended = (result.completed + result.failed) as f64;
     let share = ratio(result.completed as f64, ended).unwrap_or(0.0);
     checked("success_share", SUCCESS_SHARE, rounded(share, 6), share > SUCCESS_SHARE, || {
@@ -111,7 +117,7 @@ fn success(result: &LabResult) -> Checked {
 }
 
 /// The check of an open loop with operations that were due.
-fn completed(result: &LabResult) -> Option<Checked> {
+fn completed(result: &LabResult) -> Option<CheckedThreshold> {
     let schedule = result.schedule.as_ref()?;
     let share = ratio(result.completed as f64, schedule.due as f64)?;
     let met = share >= COMPLETED_SHARE;
@@ -127,7 +133,7 @@ fn completed(result: &LabResult) -> Option<Checked> {
 }
 
 /// Checks a latency. Latencies of a run without completed operations are zero, and meet no threshold.
-fn latency(name: &str, what: &str, latency: &LatencyMs, limit: f64) -> Checked {
+fn latency(name: &str, what: &str, latency: &LatencyMs, limit: f64) -> CheckedThreshold {
     let value = latency.p99;
     checked(name, limit, value, value > 0.0 && value < limit, || {
         if value > 0.0 {

@@ -3,22 +3,22 @@
 use crate::plan::metric::Metric;
 
 /// The measured figures of one run, in the order of [`Metric::ALL`].
-pub(crate) type Figures = [Option<f64>; Metric::ALL.len()];
+pub(crate) type RunFigures = [Option<f64>; Metric::ALL.len()];
 
 /// A finished run: its point, and its figures if there are any.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Turn {
+pub(crate) struct FinishedRun {
     pub point: usize,
-    pub figures: Option<Figures>,
+    pub figures: Option<RunFigures>,
 }
 
 /// The figures of `other`, each with the base's figures at the same time, from consecutive turns.
-pub(crate) fn beside_base(turns: &[Turn], base: usize, other: usize) -> Vec<(Figures, Figures)> {
+pub(crate) fn beside_base(turns: &[FinishedRun], base: usize, other: usize) -> Vec<(RunFigures, RunFigures)> {
     let figures_at = |place: Option<usize>| {
         let turn = turns.get(place?)?;
         turn.figures.filter(|_| turn.point == base)
     };
-    let pair = |(place, turn): (usize, &Turn)| {
+    let pair = |(place, turn): (usize, &FinishedRun)| {
         let figures = turn.figures.filter(|_| turn.point == other)?;
         let (before, after) = (figures_at(place.checked_sub(1)), figures_at(Some(place + 1)));
         let base = match (before, after) {
@@ -32,7 +32,7 @@ pub(crate) fn beside_base(turns: &[Turn], base: usize, other: usize) -> Vec<(Fig
 
 /// The geometric mean, because differences are ratios.
 #[expect(clippy::float_arithmetic, reason = "means of measurements; no money")]
-fn middle(before: Figures, after: Figures) -> Figures {
+fn middle(before: RunFigures, after: RunFigures) -> RunFigures {
     let mut middle = before;
     for (place, after) in middle.iter_mut().zip(after) {
         *place = place.zip(after).map(|(before, after)| (before * after).sqrt());
@@ -46,7 +46,7 @@ mod tests {
 
     #[test]
     fn failed_base_is_replaced_by_its_neighbour() {
-        let turn = |point, throughput: Option<f64>| Turn {
+        let turn = |point, throughput: Option<f64>| FinishedRun {
             point,
             figures: throughput.map(|throughput| [Some(throughput), None, None, None, None]),
         };

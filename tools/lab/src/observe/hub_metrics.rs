@@ -227,11 +227,11 @@ pub struct NoMetrics {
 /// Reads the hub's metrics. The default has no place to read from.
 #[derive(Debug, Default)]
 pub(crate) struct Scraper {
-    places: Vec<Place>,
+    places: Vec<ScrapeTarget>,
 }
 
 #[derive(Debug)]
-struct Place {
+struct ScrapeTarget {
     url: String,
     client: AdminClient,
     path: &'static str,
@@ -251,7 +251,7 @@ impl NoMetrics {
     }
 }
 
-impl Place {
+impl ScrapeTarget {
     fn new(url: &str, tls: Option<&ClientTls>) -> Result<Self, NoMetrics> {
         let client = AdminClient::with_tls(url, tls).map_err(|error| NoMetrics::at(url, error))?;
         let path = if client.is_at_root() { PATH } else { "" };
@@ -271,9 +271,9 @@ impl Scraper {
         let tls = target.admin_tls.as_ref();
         let places = if target.metrics_urls.is_empty() {
             // An admin API below a path has its metrics below that path, too.
-            vec![Place { path: PATH, ..Place::new(&target.admin_url, tls)? }]
+            vec![ScrapeTarget { path: PATH, ..ScrapeTarget::new(&target.admin_url, tls)? }]
         } else {
-            target.metrics_urls.iter().map(|url| Place::new(url, tls)).collect::<Result<_, _>>()?
+            target.metrics_urls.iter().map(|url| ScrapeTarget::new(url, tls)).collect::<Result<_, _>>()?
         };
         Ok(Self { places })
     }

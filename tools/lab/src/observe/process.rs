@@ -188,12 +188,12 @@ fn number(text: &str, name: &str) -> Option<u64> {
 /// The counters of one process at one moment. Values that cannot be read are empty, because a run must not fail for
 /// them.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Moment {
+pub(crate) struct ProcessReading {
     usage: Usage,
     detail: Detail,
 }
 
-impl Moment {
+impl ProcessReading {
     pub fn of(pid: u32) -> Self {
         Self { usage: Usage::of(pid).unwrap_or_default(), detail: Detail::of(pid) }
     }
@@ -201,7 +201,7 @@ impl Moment {
 
 /// A process, or several combined, and its usage between moments.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Watched {
+pub(crate) struct WatchedProcess {
     pub pid: u32,
     /// The program's name, as the kernel has it.
     pub program: String,
@@ -211,18 +211,18 @@ pub(crate) struct Watched {
     pub detail: Detail,
 }
 
-impl Watched {
+impl WatchedProcess {
     pub fn new(pid: u32) -> Self {
         let program = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
         Self { pid, program: program.trim().to_owned(), ..Self::default() }
     }
 
-    pub fn now(&self) -> Moment {
-        Moment::of(self.pid)
+    pub fn now(&self) -> ProcessReading {
+        ProcessReading::of(self.pid)
     }
 
     /// Adds the usage between two moments.
-    pub fn add(&mut self, before: &Moment, after: &Moment) {
+    pub fn add(&mut self, before: &ProcessReading, after: &ProcessReading) {
         self.cpu += after.usage.cpu.saturating_sub(before.usage.cpu);
         self.last = after.usage;
         self.detail.add_growth(&before.detail, &after.detail);
@@ -335,25 +335,25 @@ mod tests {
                 resident_peak_bytes: 2 * resident_bytes,
             };
             let detail = Detail { disk_write_bytes: Some(disk), voluntary: 3, ..Detail::default() };
-            Moment { usage, detail }
+            ProcessReading { usage, detail }
         };
-        let mut both = [Watched::new(std::process::id()), Watched::new(u32::MAX)];
+        let mut both = [WatchedProcess::new(std::process::id()), WatchedProcess::new(u32::MAX)];
         assert!(!both[0].program.is_empty() && both[1].program.is_empty());
         both[0].add(&moment(100, 10, 1_000), &moment(150, 20, 1_500));
         both[0].add(&moment(150, 20, 1_500), &moment(160, 30, 1_600));
         both[1].add(&moment(7, 1, 0), &moment(8, 2, 10));
         // A process that ended has no new counts, and the earlier ones stay.
-        both[1].add(&moment(8, 2, 10), &Moment::default());
-        let sum = Watched::together(&both);
+        both[1].add(&moment(8, 2, 10), &ProcessReading::default());
+        let sum = WatchedProcess::together(&both);
         assert_eq!((both[0].cpu, sum.cpu), (Duration::from_millis(60), Duration::from_millis(61)));
         assert_eq!((sum.last.resident_bytes, sum.last.resident_peak_bytes), (30, 60));
         assert_eq!(sum.detail.disk_write_bytes, Some(610));
-        assert_eq!(Watched::together(&[]).detail, Detail::default());
+        assert_eq!(WatchedProcess::together(&[]).detail, Detail::default());
     }
 
     #[test]
     fn row_has_only_measured_members() {
-        let mut own = Watched::new(std::process::id());
+        let mut own = WatchedProcess::new(std::process::id());
         let before = own.now();
         let after = own.now();
         own.add(&before, &after);
@@ -361,7 +361,7 @@ mod tests {
         assert_eq!((row.name.as_str(), row.cpu_us_per_operation, row.cores), ("lab", Some(1.5), None));
         assert!(row.rss_mb > Some(0.0) && row.rss_peak_mb > Some(0.0), "{row:?}");
         assert!(row.context_switches_voluntary.is_some() && row.context_switches_involuntary.is_some());
-        let mut gone = Watched::new(u32::MAX);
+        let mut gone = WatchedProcess::new(u32::MAX);
         let nothing = gone.now();
         gone.add(&nothing, &nothing);
         let nothing = ProcessRow { name: "hub".to_owned(), ..ProcessRow::default() };

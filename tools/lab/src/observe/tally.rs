@@ -35,7 +35,7 @@ pub(crate) enum Step {
 pub(crate) type Steps = [Step; Phase::ALL.len()];
 
 /// Time until the response to each request of one operation, by [`Phase`]; `None` if none was sent.
-pub(crate) type Waits = [Option<Duration>; Phase::ALL.len()];
+pub(crate) type PhaseWaits = [Option<Duration>; Phase::ALL.len()];
 
 impl Exchanges {
     fn count(&mut self, step: Step) {
@@ -139,7 +139,7 @@ impl Tally {
     }
 
     /// Counts the times until the responses to an operation's requests.
-    pub fn count_waits(&mut self, steps: &Steps, waits: &Waits) {
+    pub fn count_waits(&mut self, steps: &Steps, waits: &PhaseWaits) {
         for (step, wait) in steps.iter().zip(waits) {
             let Some(wait) = wait else { continue };
             self.waits.saturating_record(microseconds(*wait));
@@ -183,7 +183,7 @@ fn microseconds(time: Duration) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::result::exchanges::Originated;
+    use crate::result::exchanges::GeneratorCounts;
 
     #[test]
     fn phase_starts_at_the_end_of_the_previous_one() {
@@ -208,9 +208,9 @@ mod tests {
         let maxima = tally.phases.each_ref().map(|phase| phase.latency.max() / 1000);
         assert_eq!((maxima, tally.latency.max() / 1000), ([10, 7, 0, 5], 14));
         assert_eq!((tally.latency.len(), tally.completed, tally.failed), (2, 2, 1));
-        let originated = Originated { sent: 5, accepted: 4, refused: 1, unanswered: 0 };
+        let originated = GeneratorCounts { sent: 5, accepted: 4, refused: 1, unanswered: 0 };
         let discovery = Exchanges { originated, completed: 4, ..Exchanges::default() };
-        let originated = Originated { sent: 4, accepted: 4, ..Originated::default() };
+        let originated = GeneratorCounts { sent: 4, accepted: 4, ..GeneratorCounts::default() };
         let agreement = Exchanges { originated, completed: 3, late: 1, ..Exchanges::default() };
         assert_eq!((*tally.exchanges(Phase::Lookup), *tally.exchanges(Phase::Quote)), (discovery, agreement));
         let mut sum = tally.clone();
@@ -239,7 +239,7 @@ mod tests {
         ];
         ends.into_iter().for_each(|step| exchanges.count(step));
         let Exchanges { originated, completed, errors, wrong, late } = exchanges;
-        let Originated { sent, accepted, refused, unanswered } = originated;
+        let GeneratorCounts { sent, accepted, refused, unanswered } = originated;
         assert_eq!((sent, refused + unanswered, completed + errors + wrong + late), (6, 2, accepted));
     }
 }

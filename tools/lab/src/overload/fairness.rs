@@ -10,7 +10,7 @@ use upesi_process::exit::Failure;
 use upesi_types::Timestamp;
 
 use super::figures::{Measured, PhaseReport, Refusals, Times, findings_of};
-use super::{OUTSTANDING_MAX, OverloadArguments, Tried};
+use super::{MeasuredHub, OUTSTANDING_MAX, OverloadArguments};
 use crate::judge::objectives::Objective;
 use crate::result::schema::TimelineResult;
 use crate::statistics::part;
@@ -106,7 +106,7 @@ impl FairnessReport {
 
 /// The part of the started transfers that were committed, including the first seconds.
 fn got(phase: &PhaseReport) -> f64 {
-    let sum = |of: fn(&super::figures::Figures) -> f64| -> f64 {
+    let sum = |of: fn(&super::figures::StepFigures) -> f64| -> f64 {
         [&phase.step, &phase.figures].into_iter().map(|figures| of(figures) * figures.seconds as f64).sum()
     };
     part(sum(|figures| figures.completed_per_s), sum(|figures| figures.offered_per_s))
@@ -166,7 +166,7 @@ pub(super) fn loads(arguments: &OverloadArguments, flooders: usize) -> [Load; 2]
 
 pub(super) fn measure(arguments: &OverloadArguments, out: &Path) -> Result<FairnessReport, Failure> {
     let flooders = arguments.flood_from.unwrap_or(1);
-    let mut tried = Tried::start(arguments, out)?;
+    let mut tried = MeasuredHub::start(arguments, out)?;
     let [others_load, flood_load] = loads(arguments, flooders);
     let duration = arguments.phase_length() * PHASES;
     let usual = tried.options(arguments);

@@ -36,7 +36,7 @@ impl Times {
 
 /// Figures of several seconds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Figures {
+pub struct StepFigures {
     pub seconds: usize,
     pub offered_per_s: f64,
     pub completed_per_s: f64,
@@ -60,15 +60,15 @@ pub struct PhaseReport {
     pub name: &'static str,
     /// The figures without the first seconds.
     #[serde(flatten)]
-    pub figures: Figures,
+    pub figures: StepFigures,
     /// The figures of the first seconds, with the change of the load.
-    pub step: Figures,
+    pub step: StepFigures,
 }
 
 impl PhaseReport {
     pub(super) fn of(name: &'static str, timeline: &TimelineResult, from_s: f64, until_s: f64) -> Self {
         let edge_s = (from_s + f64::from(EDGE_S)).min(until_s);
-        let between = |from_s, until_s| Figures::of(&seconds(timeline, from_s, until_s));
+        let between = |from_s, until_s| StepFigures::of(&seconds(timeline, from_s, until_s));
         Self { name, figures: between(edge_s, until_s), step: between(from_s, edge_s) }
     }
 
@@ -108,7 +108,7 @@ pub(super) fn rss_most(seconds: &[Second<'_>]) -> f64 {
     seconds.iter().filter_map(|(row, _)| row.hub_rss_mb).fold(0.0, f64::max)
 }
 
-impl Figures {
+impl StepFigures {
     fn of(seconds: &[Second<'_>]) -> Self {
         let count = seconds.len().max(1) as f64;
         let per_s =

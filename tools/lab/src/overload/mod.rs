@@ -193,12 +193,12 @@ fn repeat<R: Measured>(
 }
 
 /// A hub under measurement, on its own data directory.
-struct Tried {
+struct MeasuredHub {
     hub: HubProcess,
     data: PathBuf,
 }
 
-impl Tried {
+impl MeasuredHub {
     fn start(arguments: &OverloadArguments, out: &Path) -> Result<Self, Failure> {
         std::fs::create_dir_all(out).map_err(cannot_create(out))?;
         let (data, log) = (out.join("hub-data"), out.join("hub.log"));
@@ -240,7 +240,7 @@ impl Tried {
 }
 
 fn measure(arguments: &OverloadArguments, out: &Path) -> Result<RunReport, Failure> {
-    let mut tried = Tried::start(arguments, out)?;
+    let mut tried = MeasuredHub::start(arguments, out)?;
     let prober = Prober::start(&tried.hub.fspiop_url(), &format!("{DFSP_PREFIX}-1"), arguments.peak)?;
     let result = crate::drive::run::run(&RunOptions {
         dfsps: arguments.dfsps,

@@ -39,7 +39,7 @@ pub struct RunReport {
     /// Seconds after the overload until goodput and latency were within a tenth of their usual values at this load;
     /// absent if they never were.
     pub recovery_s: Option<f64>,
-    pub usual: Usual,
+    pub usual: UsualBounds,
     /// Steps from one second before the load fell until five seconds after.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub recovery_steps: Vec<Step>,
@@ -80,8 +80,10 @@ impl RunReport {
         let between = |from_s: f64, until_s: f64| -> Vec<Step> {
             steps.iter().filter(|step| step.from_s >= from_s && step.until_s <= until_s).copied().collect()
         };
-        let usual =
-            Usual::of(&between(times.start_s(0) + f64::from(EDGE_S) - fell_s, times.start_s(1) - fell_s));
+        let usual = UsualBounds::of(&between(
+            times.start_s(0) + f64::from(EDGE_S) - fell_s,
+            times.start_s(1) - fell_s,
+        ));
         Self {
             goodput: part(overload.figures.completed_per_s, peak.figures.completed_per_s),
             p99_factor: part(overload.figures.p99_ms, before.figures.p99_ms),
@@ -183,7 +185,7 @@ pub struct Step {
 
 /// The bounds of a usual step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub struct Usual {
+pub struct UsualBounds {
     /// Minimum of committed transfers per second.
     pub completed_per_s_min: f64,
     pub p99_ms_max: f64,
@@ -206,7 +208,7 @@ pub(super) fn steps(rows: &[TimelineRow], fell_s: f64) -> Vec<Step> {
     rows.windows(2).filter_map(step).collect()
 }
 
-impl Usual {
+impl UsualBounds {
     /// Computes the bounds from the steps of a normal phase.
     pub(super) fn of(steps: &[Step]) -> Self {
         let [completed] = quantiles(steps.iter().map(|step| step.completed_per_s), [100 - USUAL_PERCENT]);

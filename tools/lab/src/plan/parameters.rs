@@ -3,12 +3,12 @@
 
 use serde_json::Value;
 
-use self::Told::{After, Alone, Counted, Then, Words};
+use self::ValueForm::{After, Alone, Counted, Then, Words};
 use crate::figures::{count, plain};
 
 /// The form of a value in a label, with the parameter's name.
 #[derive(Clone, Copy, Debug)]
-enum Told {
+enum ValueForm {
     /// A count before the thing in the singular: `2 DFSPs`, `1 DFSP`.
     Counted(&'static str),
     /// The value before these words: `50 % of the highest rate`.
@@ -23,7 +23,7 @@ enum Told {
 
 /// The keys, which are the last parts of swept paths; the name; the unit, if the name does not contain it; the form of
 /// values.
-type Row = (&'static [&'static str], &'static str, &'static str, Told);
+type Row = (&'static [&'static str], &'static str, &'static str, ValueForm);
 
 /// Rows as keys, name, unit and form of values.
 macro_rules! parameters {

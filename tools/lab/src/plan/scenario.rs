@@ -31,7 +31,7 @@ pub const fn phase_name(phase: Phase) -> &'static str {
     match phase {
         Phase::Lookup => "discovery",
         Phase::Quote => "agreement",
-        Phase::Conversion => "conversion",
+        Phase::FxTransfer => "conversion",
         Phase::Transfer => "transfer",
     }
 }
@@ -68,7 +68,7 @@ impl Scenario {
             Self::Lookups => &[Phase::Lookup],
             Self::Quotes => &[Phase::Quote],
             Self::Payments => &Phase::OF_PAYMENT,
-            Self::ConvertedTransfers => &[Phase::Conversion, Phase::Transfer],
+            Self::ConvertedTransfers => &[Phase::FxTransfer, Phase::Transfer],
             Self::Parallel => &[],
         }
     }

@@ -45,7 +45,7 @@ pub struct SuitePlan {
     /// Groups of points that belong together, with their repetitions.
     pub groups: Vec<Group>,
     pub plots: Vec<SuitePlot>,
-    pub questions: Vec<Question>,
+    pub questions: Vec<SuiteQuestion>,
     /// The claims to be judged, each about a point of the group with that index.
     pub claims: Vec<(usize, Claim)>,
     /// Whether the plan has breakpoint searches. Without them, a percentage of the highest rate is a percentage of the
@@ -84,7 +84,7 @@ impl SuitePlan {
             let first = plan.points.len();
             plan.add(&run.scenario);
             let runs = (first..plan.points.len()).collect();
-            plan.questions.extend(run.question.clone().map(|text| Question { text, runs }));
+            plan.questions.extend(run.question.clone().map(|text| SuiteQuestion { text, runs }));
         }
         plan.ask_together(suite);
         let all = 0..plan.points.len();
@@ -100,7 +100,7 @@ impl SuitePlan {
             let asked = suite.runs.iter().zip(&self.groups).filter(|(run, _)| is_asked(run));
             let runs: Vec<usize> = asked.flat_map(|(_, group)| group.points.clone()).collect();
             if !runs.is_empty() {
-                self.questions.push(Question { text: question.text.clone(), runs });
+                self.questions.push(SuiteQuestion { text: question.text.clone(), runs });
             }
         }
         self.questions.sort_by_key(|question| question.runs.last().copied());
@@ -141,7 +141,7 @@ pub struct LeftOut {
 
 /// A question that some runs of a suite answer.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Question {
+pub struct SuiteQuestion {
     /// The text of the question.
     pub text: String,
     /// Indices into `runs`.

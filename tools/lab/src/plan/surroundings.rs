@@ -7,7 +7,7 @@ use crate::plan::parameter::Parameter;
 
 /// The context of a scenario's execution.
 #[derive(Clone, Debug, Default)]
-pub struct Surroundings {
+pub struct RunContext {
     pub name: String,
     pub title: String,
     pub description: String,

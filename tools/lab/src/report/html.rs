@@ -40,15 +40,15 @@ const OPEN_MAX: usize = 2;
 const SUITE_VERDICT: &str = "<section class=\"verdict\"><h2>Verdict</h2>{}</section>";
 
 /// The end of a link to a part of the page, the part's heading, and its content.
-type Part = (String, String, Markup);
+type PageSection = (String, String, Markup);
 
 /// A part whose content has its own heading.
-fn part(id: &str, heading: &str, content: Markup) -> Part {
+fn part(id: &str, heading: &str, content: Markup) -> PageSection {
     (id.to_owned(), heading.to_owned(), content)
 }
 
 /// A part with a heading; empty if its content is empty.
-fn section(id: &str, heading: &str, content: &Markup) -> Part {
+fn section(id: &str, heading: &str, content: &Markup) -> PageSection {
     let section = || Markup::of("<section><h2>{}</h2>{}</section>", &[&heading, content]);
     part(id, heading, if content.is_empty() { Markup::default() } else { section() })
 }
@@ -57,7 +57,8 @@ pub(crate) fn page(results: &Results) -> String {
     let title = title(results);
     let digest = STANDARD.encode(Sha256::digest(SCRIPT.as_bytes()));
     let parts = parts(results);
-    let body = |(id, _, content): &Part| Markup::of("<div class=\"part\" id=\"{}\">{}</div>", &[id, content]);
+    let body =
+        |(id, _, content): &PageSection| Markup::of("<div class=\"part\" id=\"{}\">{}</div>", &[id, content]);
     let main = [contents(results, &parts)].into_iter().chain(parts.iter().map(body));
     let (header, main) = (header(results, &title), main.collect::<Markup>());
     let (style, script) = (Markup::raw(STYLE), Markup::raw(SCRIPT));
@@ -65,17 +66,17 @@ pub(crate) fn page(results: &Results) -> String {
 }
 
 /// Links to each part of a long page.
-fn contents(results: &Results, parts: &[Part]) -> Markup {
+fn contents(results: &Results, parts: &[PageSection]) -> Markup {
     if results.runs.len() <= OPEN_MAX {
         return Markup::default();
     }
-    let link = |(id, heading, _): &Part| Markup::of("<li><a href=\"#{}\">{}</a></li>", &[id, heading]);
+    let link = |(id, heading, _): &PageSection| Markup::of("<li><a href=\"#{}\">{}</a></li>", &[id, heading]);
     let links: Markup = parts.iter().map(link).collect();
     links.within("<nav class=\"contents\" aria-label=\"On this page\"><ul>{}</ul></nav>")
 }
 
 /// The parts of the page, in the order in which they are read.
-fn parts(results: &Results) -> Vec<Part> {
+fn parts(results: &Results) -> Vec<PageSection> {
     let one_suite = results.only_suites && results.suites.len() == 1;
     let comparison = comparison::compare(results).ok().filter(|_| compared(results));
     let heading = if one_suite { "What each part costs" } else { "Verdict" };
@@ -165,7 +166,7 @@ fn facts(runs: &[Run]) -> Vec<String> {
 }
 
 /// The plots of each suite, and its missing parts.
-fn suites(results: &Results) -> Vec<Part> {
+fn suites(results: &Results) -> Vec<PageSection> {
     let of_suite = |(number, suite): (usize, &Suite)| {
         let plots =
             suite.file.plots.iter().enumerate().filter_map(|(index, plot)| {

@@ -209,13 +209,13 @@ pub(crate) struct StageShare {
     pub samples: u64,
     pub share: f64,
     pub error: f64,
-    pub inside: Vec<Inside>,
+    pub inside: Vec<UsagePart>,
 }
 
 /// A part of a stage's usage.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-pub(crate) struct Inside {
+pub(crate) struct UsagePart {
     pub what: String,
     pub share: f64,
 }

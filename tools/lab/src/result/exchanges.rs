@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// The load generator's own counts, independent of the simulators.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Originated {
+pub struct GeneratorCounts {
     /// POSTs sent.
     pub sent: u64,
     /// POSTs answered 202.
@@ -16,7 +16,7 @@ pub struct Originated {
     pub unanswered: u64,
 }
 
-impl std::ops::AddAssign for Originated {
+impl std::ops::AddAssign for GeneratorCounts {
     fn add_assign(&mut self, other: Self) {
         self.sent += other.sent;
         self.accepted += other.accepted;
@@ -25,7 +25,7 @@ impl std::ops::AddAssign for Originated {
     }
 }
 
-impl std::ops::Mul<u64> for Originated {
+impl std::ops::Mul<u64> for GeneratorCounts {
     type Output = Self;
 
     /// The counts of transfers, if each request is about this many transfers.
@@ -45,7 +45,7 @@ impl std::ops::Mul<u64> for Originated {
 pub struct Exchanges {
     /// The answers to the requests themselves.
     #[serde(flatten)]
-    pub originated: Originated,
+    pub originated: GeneratorCounts,
     /// Accepted requests that ended with the right callback.
     pub completed: u64,
     /// Accepted requests that ended with an error callback or an abort.

@@ -105,7 +105,7 @@ impl Phases {
         match phase {
             Phase::Lookup => &mut self.discovery,
             Phase::Quote => &mut self.agreement,
-            Phase::Conversion => &mut self.conversion,
+            Phase::FxTransfer => &mut self.conversion,
             Phase::Transfer => &mut self.transfer,
         }
     }

@@ -28,7 +28,7 @@ use crate::plan::scenario::Scenario;
 use crate::plan::security::Security;
 use crate::result::audit::AuditSummary;
 use crate::result::environment::Environment;
-use crate::result::exchanges::Originated;
+use crate::result::exchanges::GeneratorCounts;
 use crate::result::latency::{LatencyMs, Phases};
 use crate::result::load::LoadResult;
 use crate::result::schema::{
@@ -262,7 +262,7 @@ pub struct LabResult {
     /// Requests whose callback came after the user's timeout.
     pub late: u64,
     /// The first requests of all operations, including warm-up.
-    pub originated: Originated,
+    pub originated: GeneratorCounts,
     /// Median of the slices.
     pub throughput_per_s: f64,
     /// Latency.

@@ -9,7 +9,7 @@ use hdrhistogram::Histogram;
 use super::latency::written;
 use crate::observe::timeline::{interval_histogram, percentiles};
 use crate::plan::load_profile::Load;
-use crate::result::exchanges::{Exchanges, Originated};
+use crate::result::exchanges::{Exchanges, GeneratorCounts};
 use crate::result::latency::{LatencyMs, PhaseResult, Phases};
 use crate::result::schema::{HistogramResult, ProcessRow, Queues, TimelineResult, TimelineRow};
 use crate::result::{LabResult, ScheduleResult, SliceResult};
@@ -27,7 +27,7 @@ pub(crate) fn process_row(name: &str, cpu_us: f64) -> ProcessRow {
 }
 
 fn phases(latency: &Histogram<u64>, count: u64) -> Phases {
-    let originated = Originated { sent: count + 1, accepted: count, refused: 1, unanswered: 2 };
+    let originated = GeneratorCounts { sent: count + 1, accepted: count, refused: 1, unanswered: 2 };
     let exchanges = Exchanges { originated, completed: count, errors: 3, wrong: 4, late: 5 };
     let phase = Some(PhaseResult { latency_ms: LatencyMs::of(latency), exchanges });
     Phases { discovery: phase, agreement: phase, conversion: phase, transfer: phase }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::plan::metric::Metric;
 use crate::plan::plot::SuitePlot;
-use crate::plan::suite_plan::{LeftOut, Question};
+use crate::plan::suite_plan::{LeftOut, SuiteQuestion};
 #[cfg(doc)]
 use crate::result::LabResult;
 
@@ -55,7 +55,7 @@ pub struct SuiteResult {
     /// For each of these, the reasons: [`LabResult::failings`].
     pub failings: BTreeMap<String, Vec<String>>,
     /// Questions, and the runs that answer them.
-    pub questions: Vec<Question>,
+    pub questions: Vec<SuiteQuestion>,
     /// Runs beside a base, compared with it.
     pub pairs: Vec<PairResult>,
     /// Claims and their verdicts.

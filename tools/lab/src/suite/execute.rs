@@ -12,7 +12,7 @@ use crate::judge::validity::deserves_second_try;
 use crate::plan::load_profile::Load;
 use crate::plan::options::RunOptions;
 use crate::plan::parameter::Parameter;
-use crate::plan::surroundings::Surroundings;
+use crate::plan::surroundings::RunContext;
 use crate::plan::{Search, Test, Work};
 use crate::result::LabResult;
 use crate::result::schema::{BreakpointResult, Limit, Probe};
@@ -28,7 +28,7 @@ pub enum ExecuteError {
 
 /// Executes the work. Blocks until it has ended; must not be called from an async runtime. Fails if something that it
 /// needs cannot be started, prepared or queried.
-pub fn execute(work: &Work, surroundings: &Surroundings) -> Result<LabResult, ExecuteError> {
+pub fn execute(work: &Work, surroundings: &RunContext) -> Result<LabResult, ExecuteError> {
     match work {
         Work::EndToEnd { options, test } => {
             let mut options = (**options).clone();

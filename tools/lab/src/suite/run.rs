@@ -8,13 +8,13 @@ use crate::drive::error::LabError;
 use crate::drive::session::now;
 use crate::judge::suite_pairs::{self, judge, pairs_of};
 use crate::judge::thresholds;
-use crate::judge::turns::Turn;
+use crate::judge::turns::FinishedRun;
 use crate::judge::validity::deserves_second_try;
 use crate::observe::profile;
 use crate::plan::load_profile::percent_of;
 use crate::plan::metric::Metric;
 use crate::plan::suite_plan::{SuitePlan, SuitePoint};
-use crate::plan::surroundings::Surroundings;
+use crate::plan::surroundings::RunContext;
 use crate::plan::{Claim, Test, Work};
 use crate::result::suite::{SuiteFailure, SuiteResult};
 use crate::result::{LabResult, SCHEMA_VERSION};
@@ -97,7 +97,7 @@ struct Progress<'plan> {
     made: Vec<usize>,
     results: Vec<Vec<LabResult>>,
     /// For each group, its runs in order.
-    sequences: Vec<Vec<Vec<Turn>>>,
+    sequences: Vec<Vec<Vec<FinishedRun>>>,
     failures: Vec<SuiteFailure>,
     /// The highest rate that the last breakpoint search found, if it found one.
     rate_per_s: Option<u32>,
@@ -147,7 +147,7 @@ impl<'plan> Progress<'plan> {
     fn execute(
         &mut self,
         index: usize,
-        surroundings: &Surroundings,
+        surroundings: &RunContext,
         tell: &mut dyn FnMut(&str),
     ) -> Result<LabResult, String> {
         let work = self.work(index)?;
@@ -170,7 +170,7 @@ impl<'plan> Progress<'plan> {
     }
 
     /// Runs a point again.
-    fn turn(&mut self, index: usize, tell: &mut dyn FnMut(&str)) -> Turn {
+    fn turn(&mut self, index: usize, tell: &mut dyn FnMut(&str)) -> FinishedRun {
         let point = &self.plan.points[index];
         self.made[index] += 1;
         let (number, total) = (self.made.iter().sum::<usize>(), self.wanted.iter().sum::<usize>());
@@ -179,7 +179,7 @@ impl<'plan> Progress<'plan> {
         if self.wanted[index] > 1 {
             directory = directory.join(format!("repetition-{}", self.made[index]));
         }
-        let surroundings = Surroundings {
+        let surroundings = RunContext {
             name: point.scenario.clone(),
             title: point.title.clone(),
             description: point.description.clone(),
@@ -202,7 +202,7 @@ impl<'plan> Progress<'plan> {
                 None
             }
         };
-        Turn { point: index, figures }
+        FinishedRun { point: index, figures }
     }
 }
 

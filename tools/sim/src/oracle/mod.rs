@@ -97,14 +97,14 @@ counters! {
     }
 }
 
-struct Shared {
+struct OracleState {
     directory: Directory,
     counters: AtomicOracleCounters,
     settings: RwLock<OracleSettings>,
     seed: u64,
 }
 
-impl Shared {
+impl OracleState {
     fn settings(&self) -> OracleSettings {
         *self.settings.read().unwrap_or_else(PoisonError::into_inner)
     }
@@ -122,7 +122,7 @@ struct OracleReport {
 
 /// A running oracle. If it is dropped, it still runs until the workers stop.
 pub struct OracleSimulator {
-    shared: Arc<Shared>,
+    shared: Arc<OracleState>,
     server: Server,
 }
 
@@ -131,7 +131,7 @@ impl OracleSimulator {
     pub fn start(config: OracleConfig, workers: &Workers) -> Result<Self, OracleError> {
         config.settings.validate()?;
         let bound = Server::bind(config.listen)?;
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(OracleState {
             directory: Directory::new(config.rules),
             counters: AtomicOracleCounters::default(),
             settings: RwLock::new(config.settings),

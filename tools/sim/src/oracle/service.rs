@@ -12,7 +12,7 @@ use upesi_http::{Connection, Full, Incoming, Method, Request, Response, Service,
 use upesi_types::{Currency, ErrorCode, FspId};
 
 use super::directory::Owner;
-use super::{OracleFull, OracleReport, OracleSettings, Shared};
+use super::{OracleFull, OracleReport, OracleSettings, OracleState};
 use crate::counters::count;
 use crate::party::{decoded, quoted};
 use crate::reply::wait_ms;
@@ -28,7 +28,7 @@ const HANG: Duration = Duration::from_secs(120);
 const UNKNOWN_DFSP: &str = "unknown-dfsp";
 
 pub(super) struct OracleService {
-    shared: Arc<Shared>,
+    shared: Arc<OracleState>,
     requests: AtomicU64,
 }
 
@@ -106,7 +106,7 @@ fn is_party(path: &str) -> bool {
 }
 
 impl OracleService {
-    pub fn new(shared: Arc<Shared>) -> Self {
+    pub fn new(shared: Arc<OracleState>) -> Self {
         Self { shared, requests: AtomicU64::new(0) }
     }
 

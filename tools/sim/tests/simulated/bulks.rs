@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 use upesi_http::Method;
-use upesi_sim::{Counters, DfspSettings, Originator, Outcome, Secret};
+use upesi_sim::{Counters, DfspSettings, Originator, Secret, TransferOutcome};
 
 use crate::common::{PATIENCE, World, options};
 
@@ -22,7 +22,12 @@ fn world(payee: DfspSettings) -> (World, Arc<Originator>) {
 }
 
 /// Sends a bulk transfer. Returns its outcome within that time.
-async fn send(world: &World, originator: &Arc<Originator>, number: u64, within: Duration) -> Option<Outcome> {
+async fn send(
+    world: &World,
+    originator: &Arc<Originator>,
+    number: u64,
+    within: Duration,
+) -> Option<TransferOutcome> {
     let originator = Arc::clone(originator);
     let send = async move {
         let pending = originator.send_bulk(number, 0, 1).await.unwrap();
@@ -64,7 +69,7 @@ fn to(dfsp: &str, originator: &Originator, number: u64, error: &str) -> (Method,
 async fn items_of_a_bulk_transfer_are_booked_on_both_sides() {
     let (world, originator) = world(DfspSettings::default());
     for number in 0..3 {
-        assert_eq!(send(&world, &originator, number, PATIENCE).await, Some(Outcome::Committed));
+        assert_eq!(send(&world, &originator, number, PATIENCE).await, Some(TransferOutcome::Committed));
         let results: Vec<_> = (0..ITEMS).map(|place| fulfilled(&originator, number, place)).collect();
         for _ in 0..2 {
             world.say(to("dfsp-2", &originator, number, ""), &list("COMPLETED", &results)).await;
@@ -95,10 +100,10 @@ async fn faults_of_a_payee_affect_bulk_transfers() {
     all(DfspSettings { drop_per_mille: 1000, ..plain });
     assert_eq!(send(&world, &originator, 1, short).await, None);
     all(DfspSettings { abort_per_mille: 1000, ..plain });
-    assert_eq!(send(&world, &originator, 2, PATIENCE).await, Some(Outcome::Aborted));
+    assert_eq!(send(&world, &originator, 2, PATIENCE).await, Some(TransferOutcome::Aborted));
     assert_eq!(owed(&world)[0], (5 * AMOUNT, 5 * AMOUNT), "the first bulk is open, the second cost nothing");
     all(DfspSettings { abort_per_mille: 500, ..plain });
-    assert_eq!(send(&world, &originator, 7, PATIENCE).await, Some(Outcome::Aborted));
+    assert_eq!(send(&world, &originator, 7, PATIENCE).await, Some(TransferOutcome::Aborted));
     let aborted = world.simulator.transfer_counts().aborted - ITEMS;
     assert!((1..ITEMS).contains(&aborted), "each item is drawn by itself: {aborted}");
     assert_eq!(world.simulator.counters().aborts_sent, ITEMS + aborted);
@@ -110,7 +115,7 @@ async fn faults_of_a_payee_affect_bulk_transfers() {
         "no hub between them verifies it"
     );
     all(DfspSettings { duplicate_per_mille: 1000, ..plain });
-    assert_eq!(send(&world, &originator, 5, PATIENCE).await, Some(Outcome::Committed));
+    assert_eq!(send(&world, &originator, 5, PATIENCE).await, Some(TransferOutcome::Committed));
     world.until("the second answer", |sim| sim.counters().callbacks_repeated == 1).await;
     all(DfspSettings { delay_ms: 200, ..plain });
     assert_eq!(send(&world, &originator, 6, short).await, None);

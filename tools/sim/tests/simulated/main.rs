@@ -2,7 +2,7 @@
 
 mod bulks;
 mod common;
-mod conversions;
+mod fx_transfers;
 mod measurements;
 mod oracle;
 mod orders;

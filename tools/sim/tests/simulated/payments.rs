@@ -158,7 +158,7 @@ async fn phase_reports_the_error_of_its_callback() {
                     Phase::Lookup => ErrorCode::PAYEE,
                     Phase::Quote => ErrorCode::PAYEE_REJECTED_QUOTE,
                     Phase::Transfer => ErrorCode::PAYEE_REJECTED_TRANSACTION,
-                    Phase::Conversion => unreachable!("nothing is converted"),
+                    Phase::FxTransfer => unreachable!("nothing is converted"),
                 };
                 assert_eq!(failure.error, ExchangeError::Code(code), "{report:?}");
                 let finished = report.ends.iter().flatten().count();
@@ -326,11 +326,11 @@ async fn repeated_query_of_a_quote_is_answered() {
     let settings = DfspSettings { fx_rate_per_mille: 28_600, ..DfspSettings::default() };
     asking.world.simulator.set_settings(1, settings).unwrap();
     let request_id = ID.replace("5b1c", "5b1e");
-    let conversion = serde_json::json!({"conversionRequestId": request_id, "conversionTerms": {"conversionId": ID,
+    let fx_transfer = serde_json::json!({"conversionRequestId": request_id, "conversionTerms": {"conversionId": ID,
         "initiatingFsp": "dfsp-1", "counterPartyFsp": "dfsp-2", "amountType": "SEND",
         "sourceAmount": {"currency": "KES", "amount": "2"}, "targetAmount": {"currency": "USD"},
         "expiration": "2030-01-01T00:00:00.000Z"}});
-    let (_, path, first) = asking.ask(Method::POST, "fxQuotes", &conversion).await;
+    let (_, path, first) = asking.ask(Method::POST, "fxQuotes", &fx_transfer).await;
     assert_eq!(path, format!("/dfsp-1/fxQuotes/{request_id}"));
     assert_eq!(first["conversionTerms"]["targetAmount"]["amount"], "57.2");
     let (_, _, again) = asking.ask(Method::GET, &format!("fxQuotes/{request_id}"), &null).await;

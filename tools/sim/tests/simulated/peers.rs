@@ -1,14 +1,14 @@
 //! Simulators that send messages directly to each other over real sockets: every behaviour of a DFSP.
 
 use tokio::time::timeout;
-use upesi_sim::{DfspSettings, Flavour, OriginateError, Originator, OriginatorOptions, Outcome};
+use upesi_sim::{DfspSettings, Flavour, OriginateError, Originator, OriginatorOptions, TransferOutcome};
 
 use crate::common::{PATIENCE, World, options};
 
 #[tokio::test]
 async fn well_behaved_dfsps_commit_all_transfers_and_agree() {
     let world = World::new(DfspSettings::default());
-    assert_eq!(world.outcomes(200).await, vec![Outcome::Committed; 200]);
+    assert_eq!(world.outcomes(200).await, vec![TransferOutcome::Committed; 200]);
     world
         .until("the last messages", |sim| {
             sim.transfer_counts().incoming_committed == 200 && sim.counters().callbacks == 200
@@ -47,7 +47,7 @@ async fn dropped_transfers_stay_reserved() {
 #[tokio::test]
 async fn aborted_transfers_move_nothing() {
     let world = World::new(DfspSettings { abort_per_mille: 1000, ..DfspSettings::default() });
-    assert_eq!(world.outcomes(10).await, vec![Outcome::Aborted; 10]);
+    assert_eq!(world.outcomes(10).await, vec![TransferOutcome::Aborted; 10]);
     assert_eq!((world.high(0), world.high(1)), (0, 0));
     assert_eq!(world.simulator.counters().aborts_sent, 10);
     world.end().await;
@@ -56,7 +56,7 @@ async fn aborted_transfers_move_nothing() {
 #[tokio::test]
 async fn duplicated_fulfilments_count_once() {
     let world = World::new(DfspSettings { duplicate_per_mille: 1000, ..DfspSettings::default() });
-    assert_eq!(world.outcomes(10).await, vec![Outcome::Committed; 10]);
+    assert_eq!(world.outcomes(10).await, vec![TransferOutcome::Committed; 10]);
     world.until("ten repetitions", |sim| sim.counters().callbacks_repeated == 10).await;
     let counters = world.simulator.counters();
     assert_eq!((counters.duplicated, counters.violations()), (10, 0));
@@ -69,7 +69,7 @@ async fn prepares_sent_twice_are_one_transfer() {
     let world = World::with(DfspSettings::default(), |config| {
         config.dfsps[0].1.repeat_prepare_per_mille = 1000;
     });
-    assert_eq!(world.outcomes(20).await, vec![Outcome::Committed; 20]);
+    assert_eq!(world.outcomes(20).await, vec![TransferOutcome::Committed; 20]);
     // Some repetitions are sent at once, some after half a second.
     world
         .until("twenty repetitions", |sim| {
@@ -120,7 +120,7 @@ async fn resent_post_reaches_a_payee_that_fails_half_the_time() {
             let pending = patient.send(number, 0, 1).await.unwrap();
             assert_eq!(
                 timeout(PATIENCE, pending.finished).await.unwrap().unwrap().outcome,
-                Outcome::Committed
+                TransferOutcome::Committed
             );
         }
     });
@@ -134,7 +134,7 @@ async fn delayed_and_slow_payees_still_commit() {
     let settings =
         DfspSettings { delay_ms: 2, slow_read_per_mille: 1000, slow_read_ms: 2, ..DfspSettings::default() };
     let world = World::new(settings);
-    assert_eq!(world.outcomes(5).await, vec![Outcome::Committed; 5]);
+    assert_eq!(world.outcomes(5).await, vec![TransferOutcome::Committed; 5]);
     assert_eq!(world.simulator.counters().slow_reads, 5);
     world.end().await;
 }

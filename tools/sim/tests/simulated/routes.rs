@@ -87,10 +87,10 @@ async fn load_script_is_notified_of_parties_quotes_and_fx_transfers() {
         "payer": {"partyIdInfo": {"partyIdType": "ACCOUNT_ID", "partyIdentifier": "19012345001", "fspId": "dfsp-1"}},
         "payee": {"partyIdInfo": {"partyIdType": "ACCOUNT_ID", "partyIdentifier": "19012345002", "fspId": "dfsp-2"}},
         "transactionType": {"scenario": "TRANSFER", "initiator": "PAYER", "initiatorType": "CONSUMER"}});
-    let conversion = json!({"conversionRequestId": ID, "conversionTerms": {"conversionId": ID, "initiatingFsp": "dfsp-1",
+    let fx_transfer = json!({"conversionRequestId": ID, "conversionTerms": {"conversionId": ID, "initiatingFsp": "dfsp-1",
         "counterPartyFsp": "dfsp-2", "amountType": "SEND", "sourceAmount": {"currency": "XXX", "amount": "2"},
         "targetAmount": {"currency": "XTS"}, "expiration": "2030-01-01T00:00:00.000Z"}});
-    let (quote_path, conversion_path) = (format!("quotes/{ID}"), format!("fxQuotes/{ID}"));
+    let (quote_path, fx_transfer_path) = (format!("quotes/{ID}"), format!("fxQuotes/{ID}"));
     let mut count = 0;
     for (base, abort_per_mille, text) in [
         ("/fspiop", 0, "SUCCESS_CALLBACK_RECEIVED"),
@@ -102,8 +102,8 @@ async fn load_script_is_notified_of_parties_quotes_and_fx_transfers() {
         for (method, path, body, channel) in [
             (Method::GET, party, &Value::Null, party),
             (Method::POST, "quotes", &quote, quote_path.as_str()),
-            (Method::POST, "fxQuotes", &conversion, conversion_path.as_str()),
-            (Method::GET, conversion_path.as_str(), &Value::Null, conversion_path.as_str()),
+            (Method::POST, "fxQuotes", &fx_transfer, fx_transfer_path.as_str()),
+            (Method::GET, fx_transfer_path.as_str(), &Value::Null, fx_transfer_path.as_str()),
         ] {
             let mut socket = world.channel(channel).await;
             assert_eq!(world.send(method, &format!("{base}/{path}"), body).await.0, StatusCode::ACCEPTED);

@@ -8,7 +8,9 @@ use tempfile::TempDir;
 use tokio::time::Instant;
 use upesi_http::{ClientTls, Full, Method, Origin, Pool, PoolConfig, Request, StatusCode};
 use upesi_pki::Trial;
-use upesi_sim::{DfspSettings, OriginateError, Outcome, SecurityError, SimConfig, SimSecurity, Upstream};
+use upesi_sim::{
+    DfspSettings, OriginateError, SecurityError, SimConfig, SimSecurity, TransferOutcome, Upstream,
+};
 use upesi_tls::{ClientFiles, Protocols, present_s};
 use upesi_types::FspId;
 
@@ -41,7 +43,7 @@ async fn dfsps_pay_by_mutual_tls_with_their_own_signatures() {
     let trial = trial(directory.path());
     let world = World::with(DfspSettings::default(), |config| config.security = secured(&trial));
     assert!(world.simulator.base_url(&names()[0]).starts_with("https://"));
-    assert_eq!(world.outcomes(10).await, [Outcome::Committed; 10]);
+    assert_eq!(world.outcomes(10).await, [TransferOutcome::Committed; 10]);
     let counters = world.simulator.counters();
     // Each transfer has a signed prepare and a signed fulfilment.
     assert_eq!((counters.signatures_made, counters.signatures_made_ahead), (20, 0));
@@ -66,7 +68,7 @@ async fn dfsps_use_http_2_if_configured() {
         // Each end offers both protocols if it is configured to, so one connection shows both.
         let tls = security.tls.as_ref().map(|tls| tls.clients[0].clone());
         let world = World::with(DfspSettings::default(), |config| config.security = security);
-        assert_eq!(world.outcomes(10).await, [Outcome::Committed; 10], "{protocols:?}");
+        assert_eq!(world.outcomes(10).await, [TransferOutcome::Committed; 10], "{protocols:?}");
         let port = world.simulator.local_addr().port();
         let one = Pool::new(Origin::secure("127.0.0.1", port), PoolConfig { tls, ..PoolConfig::default() });
         let request = Request::get("/_sim/dfsps").body(Full::default()).unwrap();
@@ -83,7 +85,7 @@ async fn signatures_made_ahead_fit_the_sent_messages() {
     let world = World::with(DfspSettings::default(), |config| config.security = secured(&trial));
     let coming: Vec<_> = (0..5).map(|number| (number, 0, 1)).collect();
     assert_eq!(world.originator.sign_ahead(&coming, 2, VALID), 10);
-    assert_eq!(world.outcomes(7).await, [Outcome::Committed; 7]);
+    assert_eq!(world.outcomes(7).await, [TransferOutcome::Committed; 7]);
     let counters = world.simulator.counters();
     assert_eq!((counters.signatures_made, counters.signatures_made_ahead), (4, 10));
     assert_eq!(counters.signatures_refused, 0, "{counters:?}");

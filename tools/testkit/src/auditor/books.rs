@@ -2,15 +2,15 @@
 //! with its own arithmetic, and compares every entry with the messages that were seen outside the hub.
 
 mod bulks;
-mod conversions;
 mod finished;
+mod fx_transfers;
 mod reservations;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 pub(crate) use bulks::BulkCounts;
 use bulks::{ItemEnd, SentItem};
-pub(crate) use conversions::ConversionCounts;
+pub(crate) use fx_transfers::FxTransferCounts;
 use sha2::{Digest, Sha256};
 use upesi_ledger::{
     AbortKind, Actor, Callback, CallbackKey, Event, FundsState, FundsTransfer, Ledger, Record,
@@ -19,11 +19,11 @@ use upesi_types::{Timestamp, TransferId};
 
 use super::account::{AccountKey, Leg, currency_of};
 use super::settling::{Accounts, SettlementBooks, SettlementCounts};
-use super::{Findings, Outside};
-use crate::message::{Ending, number};
+use super::{Findings, ObservedMessages};
+use crate::message::{PutContent, number};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Standing {
+enum TransferStage {
     Reserved,
     Committed,
     Aborted,
@@ -31,7 +31,7 @@ enum Standing {
 
 #[derive(Clone, Debug)]
 struct Entry {
-    standing: Standing,
+    standing: TransferStage,
     payer: u32,
     payee: u32,
     /// Participant whose position carries the transfer: the payer, the FXP of its FX transfer, or the proxy of either.
@@ -97,10 +97,10 @@ pub(super) struct Books {
     left: BTreeMap<[u8; 17], (TransferId, u64)>,
     /// Last record whose finished transfers were removed, according to the journal.
     removed_to: u64,
-    conversions: BTreeMap<[u8; 17], conversions::Exchange>,
-    left_conversions: BTreeSet<[u8; 17]>,
-    conversion_counts: ConversionCounts,
-    rolls: BTreeMap<[u8; 17], bulks::Roll>,
+    fx_transfers: BTreeMap<[u8; 17], fx_transfers::Exchange>,
+    left_fx_transfers: BTreeSet<[u8; 17]>,
+    fx_transfer_counts: FxTransferCounts,
+    rolls: BTreeMap<[u8; 17], bulks::BulkEntry>,
     left_rolls: BTreeSet<[u8; 17]>,
     bulk_counts: BulkCounts,
     /// The bulk transfer of each reserved item.
@@ -139,7 +139,7 @@ impl Books {
     /// Whether a transfer is reserved and this DFSP is its payee.
     pub(super) fn is_waiting_for(&self, id: TransferId, payee: usize) -> bool {
         self.transfers.get(&id.to_bytes()).is_some_and(|entry| {
-            entry.standing == Standing::Reserved && self.number_of(entry.payee) == Some(payee)
+            entry.standing == TransferStage::Reserved && self.number_of(entry.payee) == Some(payee)
         }) && !self.was_converted(id)
             && !self.is_item(id)
     }
@@ -157,7 +157,7 @@ impl Books {
     }
 
     pub(super) fn is_reserved(&self, id: TransferId) -> bool {
-        self.transfers.get(&id.to_bytes()).is_some_and(|entry| entry.standing == Standing::Reserved)
+        self.transfers.get(&id.to_bytes()).is_some_and(|entry| entry.standing == TransferStage::Reserved)
     }
 
     pub(super) fn parked(&self) -> Vec<CallbackKey> {
@@ -169,7 +169,7 @@ impl Books {
     }
 
     pub(super) fn reserved(&self) -> usize {
-        self.transfers.values().filter(|entry| entry.standing == Standing::Reserved).count()
+        self.transfers.values().filter(|entry| entry.standing == TransferStage::Reserved).count()
     }
 
     pub(super) const fn totals(&self) -> (u64, u64, u64) {
@@ -209,7 +209,7 @@ impl Books {
         seq: u64,
         time: Timestamp,
         record: &Record<'_>,
-        outside: &Outside,
+        outside: &ObservedMessages,
         findings: &mut Findings,
     ) {
         if seq != self.last_seq + 1 || self.last_time.is_some_and(|last| time <= last) {
@@ -240,7 +240,13 @@ impl Books {
         }
     }
 
-    fn enter(&mut self, head: RecordHead<'_>, event: &Event, outside: &Outside, findings: &mut Findings) {
+    fn enter(
+        &mut self,
+        head: RecordHead<'_>,
+        event: &Event,
+        outside: &ObservedMessages,
+        findings: &mut Findings,
+    ) {
         let RecordHead { seq, time, callbacks } = head;
         match event {
             Event::TransferPrepared(transfer) => self.prepared(seq, transfer, callbacks, outside, findings),
@@ -288,7 +294,7 @@ impl Books {
             // Other events move no money and owe no callback. If one did, the balances would differ.
             _ => {
                 self.enter_scheme(event);
-                self.enter_conversion(head, event, outside, findings);
+                self.enter_fx_transfer(head, event, outside, findings);
                 self.enter_bulk(head, event, outside, findings);
             }
         }
@@ -333,17 +339,17 @@ impl Books {
     fn ended(&mut self, id: TransferId, seq: u64) {
         if let Some(entry) = self.transfers.get_mut(&id.to_bytes()) {
             entry.ended_seq = seq;
-            self.ended_now.push((id, entry.standing == Standing::Committed));
+            self.ended_now.push((id, entry.standing == TransferStage::Committed));
         }
     }
 
     /// Removes a reserved transfer from the books. A second end is a finding.
-    fn end(&mut self, id: TransferId, standing: Standing, findings: &mut Findings) -> Option<Entry> {
+    fn end(&mut self, id: TransferId, standing: TransferStage, findings: &mut Findings) -> Option<Entry> {
         let Some(entry) = self.transfers.get_mut(&id.to_bytes()) else {
             findings.add(format!("I5: {id} was never prepared, but has an outcome"));
             return None;
         };
-        if entry.standing != Standing::Reserved {
+        if entry.standing != TransferStage::Reserved {
             findings.add(format!("I5: {id} was {:?} and is {standing:?}", entry.standing));
             return None;
         }
@@ -356,11 +362,11 @@ impl Books {
         head: RecordHead<'_>,
         id: TransferId,
         fulfilment: &[u8; 32],
-        outside: &Outside,
+        outside: &ObservedMessages,
         findings: &mut Findings,
     ) {
         let RecordHead { time, callbacks, .. } = head;
-        let Some(entry) = self.end(id, Standing::Committed, findings) else { return };
+        let Some(entry) = self.end(id, TransferStage::Committed, findings) else { return };
         self.committed += 1;
         self.is_twice_committed |= !self.was_committed.insert(id);
         let is_behind = |party| self.proxies.contains_key(party);
@@ -374,7 +380,7 @@ impl Books {
         if time >= entry.expires_at {
             findings.add(format!("{id} is committed at {time}, after its expiry {}", entry.expires_at));
         }
-        let is_fulfil = |ending, good| good && matches!(ending, Ending::Fulfil { .. });
+        let is_fulfil = |ending, good| good && matches!(ending, PutContent::Fulfil { .. });
         if !self.number_of(entry.payee).is_some_and(|payee| outside.has_put(id, payee, is_fulfil)) {
             findings.add(format!("{id} is committed, but its payee never fulfilled it"));
         }
@@ -387,15 +393,15 @@ impl Books {
         id: TransferId,
         kind: AbortKind,
         by_operator: bool,
-        outside: &Outside,
+        outside: &ObservedMessages,
         findings: &mut Findings,
     ) {
         let RecordHead { time, callbacks, .. } = head;
-        let Some(entry) = self.end(id, Standing::Aborted, findings) else { return };
+        let Some(entry) = self.end(id, TransferStage::Aborted, findings) else { return };
         self.aborted += 1;
         self.account(AccountKey::position(entry.carrier, entry.currency)).balance -= entry.amount;
         let payee = self.number_of(entry.payee);
-        let has_put = |is_it: &dyn Fn(Ending, bool) -> bool| {
+        let has_put = |is_it: &dyn Fn(PutContent, bool) -> bool| {
             payee.is_some_and(|payee| outside.has_put(id, payee, is_it))
         };
         let is_justified = match kind {
@@ -405,14 +411,16 @@ impl Books {
                     outside.ended_by_operator.contains(&id.to_bytes())
                 } else {
                     // The payer's FX transfer may lapse before the transfer does. Then the transfer expires with it.
-                    time >= entry.expires_at || self.conversion_has_lapsed(id, &entry, time)
+                    time >= entry.expires_at || self.fx_transfer_has_lapsed(id, &entry, time)
                 }
             }
-            AbortKind::ByPayee => has_put(&|ending, good| good && matches!(ending, Ending::Abort(_))),
+            AbortKind::ByPayee => has_put(&|ending, good| good && matches!(ending, PutContent::Abort(_))),
             AbortKind::InvalidFulfil => {
-                has_put(&|ending, good| !good && matches!(ending, Ending::Fulfil { .. }))
+                has_put(&|ending, good| !good && matches!(ending, PutContent::Fulfil { .. }))
             }
-            AbortKind::InvalidAbort => has_put(&|ending, good| !good && matches!(ending, Ending::Abort(_))),
+            AbortKind::InvalidAbort => {
+                has_put(&|ending, good| !good && matches!(ending, PutContent::Abort(_)))
+            }
             AbortKind::Invalid | AbortKind::Rejected => false,
         };
         if self.is_item(id) {
@@ -428,7 +436,7 @@ impl Books {
         check_told(id, &entry, kind == AbortKind::Expired, callbacks, findings);
     }
 
-    fn delivered(&mut self, seq: u64, key: CallbackKey, outside: &Outside, findings: &mut Findings) {
+    fn delivered(&mut self, seq: u64, key: CallbackKey, outside: &ObservedMessages, findings: &mut Findings) {
         if self.owed.remove(&key).is_none() {
             findings.add(format!("I6: record {seq} settles callback {key:?}, which is not owed"));
         }
@@ -457,8 +465,8 @@ impl Books {
                 findings.add(format!("account {key:?}: the ledger has {theirs}, the auditor {mine:?}"));
             }
         }
-        let reserved = self.transfers.values().filter(|entry| entry.standing == Standing::Reserved);
-        let held = reserved.clone().map(|entry| entry.amount).sum::<i128>() + self.held_by_conversions();
+        let reserved = self.transfers.values().filter(|entry| entry.standing == TransferStage::Reserved);
+        let held = reserved.clone().map(|entry| entry.amount).sum::<i128>() + self.held_by_fx_transfers();
         let withdrawn = self.funds.values().filter(|funds| funds.state == FundsState::Reserved);
         let withdrawn: i128 = withdrawn.map(|funds| i128::from(funds.amount.units())).sum();
         if sum != held + withdrawn {
@@ -471,8 +479,8 @@ impl Books {
                 self.reserved()
             ));
         }
-        if ledger.live_conversions_len() != self.live_conversions() {
-            let (theirs, mine) = (ledger.live_conversions_len(), self.live_conversions());
+        if ledger.live_fx_transfers_len() != self.live_fx_transfers() {
+            let (theirs, mine) = (ledger.live_fx_transfers_len(), self.live_fx_transfers());
             findings.add(format!("I5: {theirs} FX transfers are live, not {mine}"));
         }
         self.compare_bulks(ledger, findings);

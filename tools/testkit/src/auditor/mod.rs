@@ -9,17 +9,19 @@ mod treasurer;
 
 use std::sync::Arc;
 
-use upesi_engine::{Fold, Follow, FollowError, Followed, follow};
+use upesi_engine::{DecodedRecord, Follow, FollowError, LedgerFold, follow};
 use upesi_journal::{Disk, END, EmbeddedLog, SnapshotStore};
 use upesi_ledger::{CallbackKey, Ledger, LedgerConfig, Record};
 use upesi_offline::audit::StepAudit;
 use upesi_tables::archive::Archive;
-use upesi_types::{BulkId, ConversionId, Timestamp, TransferId};
+use upesi_types::{BulkId, FxTransferId, Timestamp, TransferId};
 
 pub(crate) use self::account::currency_number;
 use self::books::Books;
-pub(crate) use self::books::{BulkCounts, ConversionCounts, Finished};
-pub(crate) use self::outside::{Outside, Seen, SentAnswer, SentBulk, SentConversion, SimFee, Told};
+pub(crate) use self::books::{BulkCounts, Finished, FxTransferCounts};
+pub(crate) use self::outside::{
+    ObservedMessages, ObservedRequest, PartyKnowledge, SentAnswer, SentBulk, SentFxTransfer, SimFee,
+};
 pub(crate) use self::settling::SettlementCounts;
 use crate::message::Request;
 
@@ -44,7 +46,7 @@ impl Findings {
 #[derive(Debug, Default)]
 pub(crate) struct Auditor {
     pub(crate) findings: Findings,
-    pub(crate) outside: Outside,
+    pub(crate) outside: ObservedMessages,
     /// True time; set if the hub's time began with a clock that was about right.
     pub(crate) true_now: Option<Timestamp>,
     books: Books,
@@ -72,7 +74,7 @@ impl Auditor {
         let records = self.records.get_or_insert_with(|| follow(&EmbeddedLog::for_reading(disk), first));
         while self.books.last_seq() < durable_seq {
             let next = self.books.last_seq() + 1;
-            let Followed { time, record, bytes, .. } = match records.read(next) {
+            let DecodedRecord { time, record, bytes, .. } = match records.read(next) {
                 Ok(found) => found,
                 Err(FollowError::Record { seq, source }) => {
                     return self.findings.add(format!("record {seq} is malformed: {source}"));
@@ -105,18 +107,22 @@ impl Auditor {
 
     /// The finding that an acknowledgement of this request would cause now, because the journal still waits for such a
     /// request.
-    pub(crate) fn awaits(&self, seen: &Seen) -> Option<String> {
+    pub(crate) fn awaits(&self, seen: &ObservedRequest) -> Option<String> {
         match seen {
-            Seen::Put { id, by, good: true, .. } if self.books.is_waiting_for(*id, *by) => Some(format!(
-                "I2: the payee's PUT for {id} is acknowledged, but the transfer is still reserved"
-            )),
-            Seen::PutConversion { id, by, good: true, .. } if self.books.is_waiting_for_fxp(*id, *by) => {
+            ObservedRequest::Put { id, by, good: true, .. } if self.books.is_waiting_for(*id, *by) => Some(
+                format!("I2: the payee's PUT for {id} is acknowledged, but the transfer is still reserved"),
+            ),
+            ObservedRequest::PutFxTransfer { id, by, good: true, .. }
+                if self.books.is_waiting_for_fxp(*id, *by) =>
+            {
                 Some(format!(
                     "I2: the FXP's PUT for FX transfer {id} is acknowledged, but the FX transfer still \
                      waits for it"
                 ))
             }
-            Seen::PutBulk(sent) if sent.is_right && self.books.is_waiting_for_answer(sent.bulk, sent.by) => {
+            ObservedRequest::PutBulk(sent)
+                if sent.is_right && self.books.is_waiting_for_answer(sent.bulk, sent.by) =>
+            {
                 let id = sent.bulk;
                 Some(format!(
                     "I2: an answer to bulk transfer {id} is acknowledged, but the bulk transfer still waits"
@@ -128,7 +134,7 @@ impl Auditor {
 
     /// Handles a successful answer that leaves the hub. `was_awaited` says whether the journal waited for the request
     /// when it arrived.
-    pub(crate) fn acknowledged(&mut self, seen: &Seen, was_awaited: bool) {
+    pub(crate) fn acknowledged(&mut self, seen: &ObservedRequest, was_awaited: bool) {
         // The auditor could not read all records, so its books do not show all records of the journal.
         if self.is_stuck {
             return;
@@ -137,30 +143,36 @@ impl Auditor {
             self.findings.add(finding);
         }
         match seen {
-            Seen::Prepare { id, .. } => {
+            ObservedRequest::Prepare { id, .. } => {
                 self.outside.acknowledged.insert(id.to_bytes(), *id);
                 // A transfer that was removed in the meantime existed when its request came again.
                 if !(self.books.knows(*id) || self.books.has_left(*id) || self.books.is_claimed(*id)) {
                     self.findings.add(format!("I2: transfer {id} is acknowledged, but not in the journal"));
                 }
             }
-            Seen::Convert { id, .. } if !self.books.knows_conversion(*id) => {
+            ObservedRequest::Convert { id, .. } if !self.books.knows_fx_transfer(*id) => {
                 self.findings.add(format!("I2: FX transfer {id} is acknowledged, but not in the journal"));
             }
-            Seen::Convert { id, .. } => {
-                self.outside.acknowledged_conversions.insert(id.to_bytes(), *id);
+            ObservedRequest::Convert { id, .. } => {
+                self.outside.acknowledged_fx_transfers.insert(id.to_bytes(), *id);
             }
-            Seen::Bulk(bulk) if !self.books.knows_bulk(bulk.spec.id) => {
+            ObservedRequest::Bulk(bulk) if !self.books.knows_bulk(bulk.spec.id) => {
                 self.findings.add(format!(
                     "I2: bulk transfer {} is acknowledged, but not in the journal",
                     bulk.spec.id
                 ));
             }
-            Seen::Bulk(bulk) => {
+            ObservedRequest::Bulk(bulk) => {
                 self.outside.acknowledged_bulks.insert(bulk.spec.id.to_bytes(), bulk.spec.id);
             }
-            Seen::Invalid => self.findings.add("a request that no hub may accept is acknowledged".to_owned()),
-            Seen::Put { .. } | Seen::PutConversion { .. } | Seen::PutBulk(_) | Seen::Get | Seen::Other => {}
+            ObservedRequest::Invalid => {
+                self.findings.add("a request that no hub may accept is acknowledged".to_owned())
+            }
+            ObservedRequest::Put { .. }
+            | ObservedRequest::PutFxTransfer { .. }
+            | ObservedRequest::PutBulk(_)
+            | ObservedRequest::Get
+            | ObservedRequest::Other => {}
         }
     }
 
@@ -211,10 +223,10 @@ impl Auditor {
                 self.findings.add(format!("I2: transfer {id} was acknowledged, but is lost"));
             }
         }
-        for id in self.outside.acknowledged_conversions.values().map(|id| ConversionId::new(*id)) {
+        for id in self.outside.acknowledged_fx_transfers.values().map(|id| FxTransferId::new(*id)) {
             let is_archived = || archive.get(&id.archive_key()).ok().flatten().is_some();
-            let has_left = self.books.has_left_conversion(id.id());
-            if ledger.conversion(id).is_none() && !is_archived() && !has_left {
+            let has_left = self.books.has_left_fx_transfer(id.id());
+            if ledger.fx_transfer(id).is_none() && !is_archived() && !has_left {
                 self.findings.add(format!("I2: FX transfer {id} was acknowledged, but is lost"));
             }
         }
@@ -277,18 +289,18 @@ impl Auditor {
         &mut self,
         ledger: &Ledger,
         specs: &[crate::message::Spec],
-        conversions: &[crate::message::FxSpec],
+        fx_transfers: &[crate::message::FxSpec],
         dfsps: usize,
     ) {
-        self.outside.removed.extend(self.books.left_conversions());
+        self.outside.removed.extend(self.books.left_fx_transfers());
         // This includes a removal that was not reported because the process ended with it.
         self.outside.removed.extend(self.books.left_transfers());
-        self.outside.check_tellings(specs, conversions, &mut self.findings);
+        self.outside.check_tellings(specs, fx_transfers, &mut self.findings);
         self.outside.compare_caps(ledger, &mut self.findings);
         // If an id was committed twice, or used again with another amount, messages do not show which transfer they
         // mean. An FXP whose callback is withheld, because its record is damaged, sends no query.
         if !self.books.is_twice_committed && self.outside.tells_items_apart() && self.owed() == 0 {
-            self.outside.compare_outcome(ledger, specs, conversions, dfsps, &mut self.findings);
+            self.outside.compare_outcome(ledger, specs, fx_transfers, dfsps, &mut self.findings);
         }
     }
 
@@ -298,8 +310,8 @@ impl Auditor {
     }
 
     /// FX transfers that wait for their FXP or their transfer, by the books.
-    pub(crate) fn live_conversions(&self) -> usize {
-        self.books.live_conversions()
+    pub(crate) fn live_fx_transfers(&self) -> usize {
+        self.books.live_fx_transfers()
     }
 
     /// Bulk transfers that have not ended, by the books.
@@ -312,7 +324,7 @@ impl Auditor {
         self.books.bulks()
     }
 
-    pub(crate) const fn converted(&self) -> ConversionCounts {
+    pub(crate) const fn converted(&self) -> FxTransferCounts {
         self.books.converted()
     }
 
@@ -372,7 +384,7 @@ fn compare(disk: &Arc<dyn Disk>, live: &Ledger) -> Result<(), String> {
         snapshots.push(store.read(info.seq).map_err(|error| said(&error))?);
     }
     let log = EmbeddedLog::for_reading(disk);
-    let fold = Fold::earliest(&log, &snapshots, LedgerConfig::default());
+    let fold = LedgerFold::earliest(&log, &snapshots, LedgerConfig::default());
     let mut fold = fold.map_err(|error| said(&error))?;
     while fold.next(END).map_err(|error| said(&error))? {
         let (seq, ledger) = (fold.ledger.last_seq(), &fold.ledger);

@@ -15,15 +15,15 @@ use self::bulks::BulksSeen;
 pub(crate) use self::bulks::{SentAnswer, SentBulk, money_of};
 use super::Findings;
 use super::account::currency_number;
-use super::treasurer::{Observed, Treasurer};
-use crate::message::{CURRENCY, Ending, FxSpec, OTHER_CURRENCY, Request, Spec, UNITS, name, number};
+use super::treasurer::{ObservedLimits, Treasurer};
+use crate::message::{CURRENCY, FxSpec, OTHER_CURRENCY, PutContent, Request, Spec, UNITS, name, number};
 use crate::remote::Remote;
 
 type IdBytes = [u8; 17];
 
 /// The meaning of a request for an observer.
 #[derive(Clone, Debug)]
-pub(crate) enum Seen {
+pub(crate) enum ObservedRequest {
     /// A prepare; the amount in ten-thousandths, if it is a valid one.
     Prepare {
         id: TransferId,
@@ -37,18 +37,18 @@ pub(crate) enum Seen {
     Put {
         id: TransferId,
         by: usize,
-        ending: Ending,
+        ending: PutContent,
         good: bool,
     },
     Convert {
         id: TransferId,
-        sent: SentConversion,
+        sent: SentFxTransfer,
     },
     /// A PUT about an FX transfer. It is valid if the FXP sent it to the initiator, with the right content.
-    PutConversion {
+    PutFxTransfer {
         id: TransferId,
         by: usize,
-        ending: Ending,
+        ending: PutContent,
         good: bool,
     },
     Bulk(Arc<SentBulk>),
@@ -72,7 +72,7 @@ pub(crate) struct SentPrepare {
 
 /// A request for an FX transfer, from any sender.
 #[derive(Clone, Debug)]
-pub(crate) struct SentConversion {
+pub(crate) struct SentFxTransfer {
     pub(crate) source: usize,
     pub(crate) transfer: TransferId,
     pub(crate) initiator: usize,
@@ -88,7 +88,7 @@ const CURRENCIES: [&str; 2] = [CURRENCY, OTHER_CURRENCY];
 
 /// A party's knowledge about a transfer.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Told {
+pub(crate) struct PartyKnowledge {
     pub(crate) committed: bool,
     pub(crate) aborted: bool,
     /// The hub answered that it does not know the transfer.
@@ -121,17 +121,17 @@ impl SimFee {
 
 /// All messages that were seen.
 #[derive(Debug, Default)]
-pub(crate) struct Outside {
+pub(crate) struct ObservedMessages {
     prepares: BTreeMap<IdBytes, Vec<SentPrepare>>,
-    endings: BTreeMap<IdBytes, Vec<(usize, Ending, bool)>>,
-    conversions: BTreeMap<IdBytes, Vec<SentConversion>>,
+    endings: BTreeMap<IdBytes, Vec<(usize, PutContent, bool)>>,
+    fx_transfers: BTreeMap<IdBytes, Vec<SentFxTransfer>>,
     bulks: BulksSeen,
     /// Every body that a DFSP sent, byte for byte.
     bodies: BTreeSet<(usize, Bytes)>,
     /// Transfers whose prepare was answered with success.
     pub(crate) acknowledged: BTreeMap<IdBytes, TransferId>,
     /// FX transfers whose request was answered with success.
-    pub(crate) acknowledged_conversions: BTreeMap<IdBytes, TransferId>,
+    pub(crate) acknowledged_fx_transfers: BTreeMap<IdBytes, TransferId>,
     /// Bulk transfers whose request was answered with success.
     pub(crate) acknowledged_bulks: BTreeMap<IdBytes, TransferId>,
     /// Callbacks that their DFSP answered with success.
@@ -141,10 +141,10 @@ pub(crate) struct Outside {
     /// Fingerprint of the prepare that the payee received.
     forwarded: BTreeMap<IdBytes, [u8; 16]>,
     /// For FX transfers: the request that the FXP received.
-    converted: BTreeMap<IdBytes, SentConversion>,
+    converted: BTreeMap<IdBytes, SentFxTransfer>,
     /// FX transfers whose FXP received a request.
-    forwarded_conversions: BTreeSet<IdBytes>,
-    told: BTreeMap<(IdBytes, usize), Told>,
+    forwarded_fx_transfers: BTreeSet<IdBytes>,
+    told: BTreeMap<(IdBytes, usize), PartyKnowledge>,
     /// Amounts of transfers at the first message that they are committed. An id that was removed may be used again with
     /// another amount.
     paid: BTreeMap<IdBytes, i128>,
@@ -166,12 +166,12 @@ pub(crate) struct Outside {
     pub(crate) fees: &'static [SimFee],
 }
 
-impl Outside {
+impl ObservedMessages {
     /// Notes a request that is sent to the hub. It may never arrive.
-    pub(crate) fn sent(&mut self, from: usize, seen: &Seen, request: &Request) {
+    pub(crate) fn sent(&mut self, from: usize, seen: &ObservedRequest, request: &Request) {
         self.bodies.insert((from, request.body.clone()));
         match seen {
-            Seen::Prepare { id, source, payer, payee, amount, currency } => {
+            ObservedRequest::Prepare { id, source, payer, payee, amount, currency } => {
                 let sent = SentPrepare {
                     fingerprint: fingerprint(&request.body),
                     source: *source,
@@ -182,17 +182,18 @@ impl Outside {
                 };
                 self.prepares.entry(id.to_bytes()).or_default().push(sent);
             }
-            Seen::Convert { id, sent } => {
-                let sent = SentConversion { fingerprint: fingerprint(&request.body), ..sent.clone() };
-                self.conversions.entry(id.to_bytes()).or_default().push(sent);
+            ObservedRequest::Convert { id, sent } => {
+                let sent = SentFxTransfer { fingerprint: fingerprint(&request.body), ..sent.clone() };
+                self.fx_transfers.entry(id.to_bytes()).or_default().push(sent);
             }
             // Ids are random, so transfers and FX transfers never share one.
-            Seen::Put { id, by, ending, good } | Seen::PutConversion { id, by, ending, good } => {
+            ObservedRequest::Put { id, by, ending, good }
+            | ObservedRequest::PutFxTransfer { id, by, ending, good } => {
                 self.endings.entry(id.to_bytes()).or_default().push((*by, *ending, *good));
             }
-            Seen::Bulk(bulk) => self.bulks.sent(bulk, fingerprint(&request.body)),
-            Seen::PutBulk(answer) => self.bulks.answered(answer, fingerprint(&request.body)),
-            Seen::Invalid | Seen::Get | Seen::Other => {}
+            ObservedRequest::Bulk(bulk) => self.bulks.sent(bulk, fingerprint(&request.body)),
+            ObservedRequest::PutBulk(answer) => self.bulks.answered(answer, fingerprint(&request.body)),
+            ObservedRequest::Invalid | ObservedRequest::Get | ObservedRequest::Other => {}
         }
     }
 
@@ -210,24 +211,29 @@ impl Outside {
     }
 
     /// The FX request with this body, if any DFSP sent it; the initiator's own request takes precedence.
-    pub(crate) fn conversion(&self, id: TransferId, fingerprint: &[u8; 16]) -> Option<&SentConversion> {
+    pub(crate) fn fx_transfer(&self, id: TransferId, fingerprint: &[u8; 16]) -> Option<&SentFxTransfer> {
         let sent =
-            self.conversions.get(&id.to_bytes())?.iter().filter(|sent| sent.fingerprint == *fingerprint);
+            self.fx_transfers.get(&id.to_bytes())?.iter().filter(|sent| sent.fingerprint == *fingerprint);
         sent.max_by_key(|sent| sent.source == sent.initiator)
     }
 
     /// Whether an FXP sent a matching PUT for an FX transfer.
-    pub(crate) fn has_put_conversion(
+    pub(crate) fn has_put_fx_transfer(
         &self,
         id: TransferId,
         by: usize,
-        is_it: impl Fn(Ending, bool) -> bool,
+        is_it: impl Fn(PutContent, bool) -> bool,
     ) -> bool {
         self.has_put(id, by, is_it)
     }
 
     /// Whether a DFSP sent a matching PUT for a transfer.
-    pub(crate) fn has_put(&self, id: TransferId, by: usize, is_it: impl Fn(Ending, bool) -> bool) -> bool {
+    pub(crate) fn has_put(
+        &self,
+        id: TransferId,
+        by: usize,
+        is_it: impl Fn(PutContent, bool) -> bool,
+    ) -> bool {
         let puts = self.endings.get(&id.to_bytes());
         puts.is_some_and(|puts| puts.iter().any(|(from, ending, good)| *from == by && is_it(*ending, *good)))
     }
@@ -299,21 +305,21 @@ impl Outside {
 
     /// Checks a request that an FXP receives: its initiator sent it. If the initiator sent two requests, the FXP may
     /// receive either.
-    pub(crate) fn forwarded_conversion(
+    pub(crate) fn forwarded_fx_transfer(
         &mut self,
         id: TransferId,
         to: usize,
         seen: [u8; 16],
         findings: &mut Findings,
     ) {
-        let sent = self.conversion(id, &seen);
+        let sent = self.fx_transfer(id, &seen);
         if !sent.is_some_and(|sent| sent.source == sent.initiator && sent.fxp == to) {
             findings.add(format!("dfsp{to} receives FX transfer {id}, but no initiator sent that request"));
         }
-        self.forwarded_conversions.insert(id.to_bytes());
+        self.forwarded_fx_transfers.insert(id.to_bytes());
     }
 
-    pub(crate) fn told(&mut self, id: TransferId, to: usize, change: impl FnOnce(&mut Told)) {
+    pub(crate) fn told(&mut self, id: TransferId, to: usize, change: impl FnOnce(&mut PartyKnowledge)) {
         let told = self.told.entry((id.to_bytes(), to)).or_default();
         change(told);
         if !told.committed {
@@ -338,11 +344,11 @@ impl Outside {
 
     /// The request that an FXP received. If there are several, this is the youngest, because an older one may arrive
     /// after it.
-    fn asked_of_fxp(&self, id: TransferId) -> Option<&SentConversion> {
-        if !self.forwarded_conversions.contains(&id.to_bytes()) {
+    fn asked_of_fxp(&self, id: TransferId) -> Option<&SentFxTransfer> {
+        if !self.forwarded_fx_transfers.contains(&id.to_bytes()) {
             return None;
         }
-        let sent = self.conversions.get(&id.to_bytes())?;
+        let sent = self.fx_transfers.get(&id.to_bytes())?;
         let is_sent = |seen: &[u8; 16]| sent.iter().any(|sent| sent.fingerprint == *seen);
         let asked = self
             .looks
@@ -350,20 +356,20 @@ impl Outside {
             .filter(|(_, request)| request.method == Method::POST && request.path.ends_with("/fxTransfers"));
         let asked = asked.map(|(key, request)| (key.seq, fingerprint(&request.body)));
         let (_, seen) = asked.filter(|(_, seen)| is_sent(seen)).max()?;
-        self.conversion(id, &seen)
+        self.fx_transfer(id, &seen)
     }
 
     /// A DFSP's knowledge about a transfer.
-    pub(crate) fn told_of(&self, id: TransferId, to: usize) -> Told {
+    pub(crate) fn told_of(&self, id: TransferId, to: usize) -> PartyKnowledge {
         self.told.get(&(id.to_bytes(), to)).copied().unwrap_or_default()
     }
 
     /// Checks that the messages to all parties agree, also the messages about FX transfers and their transfers.
-    pub(crate) fn check_tellings(&self, specs: &[Spec], conversions: &[FxSpec], findings: &mut Findings) {
-        for fx in conversions.iter().filter(|fx| !self.removed.contains(&fx.id.to_bytes())) {
+    pub(crate) fn check_tellings(&self, specs: &[Spec], fx_transfers: &[FxSpec], findings: &mut Findings) {
+        for fx in fx_transfers.iter().filter(|fx| !self.removed.contains(&fx.id.to_bytes())) {
             let told = self.told_of(fx.id, fx.fxp);
             let payer = specs.iter().find(|spec| spec.id == fx.transfer).map(|spec| spec.payer);
-            let paid = payer.map_or(Told::default(), |payer| self.told_of(fx.transfer, payer));
+            let paid = payer.map_or(PartyKnowledge::default(), |payer| self.told_of(fx.transfer, payer));
             if told.committed && (told.aborted || !paid.committed) {
                 let (id, transfer) = (fx.id, fx.transfer);
                 findings
@@ -386,12 +392,12 @@ impl Outside {
         &self,
         ledger: &Ledger,
         specs: &[Spec],
-        conversions: &[FxSpec],
+        fx_transfers: &[FxSpec],
         dfsps: usize,
         findings: &mut Findings,
     ) {
         let mut fees = vec![0_i128; dfsps];
-        let mut moved = Moved { remote: self.remote, ..Moved::default() };
+        let mut moved = OwedAmounts { remote: self.remote, ..OwedAmounts::default() };
         for spec in specs.iter().filter(|spec| self.told_of(spec.id, spec.payer).committed) {
             // A payee with an FX transfer may fulfil before it has read the request.
             let amount = self.paid.get(&spec.id.to_bytes()).copied();
@@ -400,7 +406,7 @@ impl Outside {
                 continue;
             };
             let (payer, payee, currency) = (spec.payer, spec.payee, currency_number(spec.currency));
-            let of_it = conversions.iter().filter(|fx| fx.transfer == spec.id);
+            let of_it = fx_transfers.iter().filter(|fx| fx.transfer == spec.id);
             let committed: Vec<_> = of_it.filter(|fx| self.told_of(fx.id, fx.fxp).committed).collect();
             // An FXP pays the amount that the payer has bought from it.
             let payers =
@@ -463,7 +469,7 @@ impl Outside {
 
     /// An operator reads the settlements after an answer.
     pub(crate) fn read_settlements(&mut self, ledger: &Ledger, findings: &mut Findings) {
-        let observed = Observed { caps: &mut self.caps, cover: &mut self.cover };
+        let observed = ObservedLimits { caps: &mut self.caps, cover: &mut self.cover };
         self.treasurer.read(ledger, observed, findings);
     }
 
@@ -484,14 +490,14 @@ impl Outside {
 /// The amounts that DFSPs owe each other according to the messages to them, and the number of movements: by currency,
 /// debtor and creditor. A proxy owes, and is owed, the amounts of the DFSPs behind it.
 #[derive(Debug, Default)]
-struct Moved {
+struct OwedAmounts {
     paid: Paid,
     remote: Option<Remote>,
 }
 
 type Paid = BTreeMap<(u8, usize, usize), (i128, u64)>;
 
-impl Moved {
+impl OwedAmounts {
     fn add(&mut self, currency: u8, debtor: usize, creditor: usize, amount: i128) {
         let parties = (currency, self.liable(debtor), self.liable(creditor));
         let sum = self.paid.entry(parties).or_default();

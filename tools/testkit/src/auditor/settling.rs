@@ -86,7 +86,7 @@ pub(crate) struct SettlementCounts {
 
 /// Requests of operators, whether they succeeded or not.
 #[derive(Debug, Default)]
-pub(crate) struct Asked {
+pub(crate) struct OperatorRequests {
     closes: BTreeSet<u32>,
     /// The windows of each requested settlement.
     settlements: BTreeSet<Vec<u32>>,
@@ -95,7 +95,7 @@ pub(crate) struct Asked {
     aborts: BTreeSet<u32>,
 }
 
-impl Asked {
+impl OperatorRequests {
     /// Notes an operator's request.
     pub(crate) fn ask(&mut self, command: &AdminCommand) {
         match command {
@@ -156,7 +156,7 @@ pub(super) struct SettlementBooks {
 }
 
 /// A settlement as its creation records it.
-struct Created<'a> {
+struct CreatedSettlement<'a> {
     id: SettlementId,
     model: u32,
     contents: &'a [ContentRef],
@@ -207,7 +207,7 @@ impl SettlementBooks {
         &mut self,
         record: &Record<'_>,
         accounts: &impl Accounts,
-        asked: &Asked,
+        asked: &OperatorRequests,
         findings: &mut Findings,
     ) {
         let mut expected = Vec::new();
@@ -243,7 +243,8 @@ impl SettlementBooks {
                         _ => None,
                     });
                     let remainders = remainders.unwrap_or_default();
-                    let created = Created { id: *id, model: *model, contents, accounts: nets, remainders };
+                    let created =
+                        CreatedSettlement { id: *id, model: *model, contents, accounts: nets, remainders };
                     self.created(created, accounts)
                 }
                 Event::LimitSet { participant, currency, .. } => {
@@ -325,8 +326,8 @@ impl SettlementBooks {
         Ok(())
     }
 
-    fn created(&mut self, created: Created<'_>, keys: &impl Accounts) -> Result<(), String> {
-        let Created { id, model, contents, accounts, remainders } = created;
+    fn created(&mut self, created: CreatedSettlement<'_>, keys: &impl Accounts) -> Result<(), String> {
+        let CreatedSettlement { id, model, contents, accounts, remainders } = created;
         let mut nets = Nets::new();
         for place in contents {
             let content = self.contents.get_mut(place.content.0 as usize - 1);

@@ -6,7 +6,7 @@ use upesi_ledger::{Ledger, LedgerAccountTypeId, Settlement, SettlementAccount, S
 
 use super::Findings;
 use super::account::currency_of;
-use super::settling::Asked;
+use super::settling::OperatorRequests;
 use crate::message::number;
 
 /// A DFSP's account of a type, in a currency.
@@ -14,7 +14,7 @@ type Account = (usize, u8, u8);
 
 /// An account in a settlement, as it was read last.
 #[derive(Debug)]
-struct Stage {
+struct AccountProgress {
     net: i128,
     state: SettlementState,
     cap_raised_by: Option<i128>,
@@ -25,7 +25,7 @@ struct Stage {
 }
 
 /// Caps and cover of the DFSPs, as an observer outside the hub knows them.
-pub(crate) struct Observed<'a> {
+pub(crate) struct ObservedLimits<'a> {
     pub(crate) caps: &'a mut BTreeMap<usize, i128>,
     pub(crate) cover: &'a mut BTreeMap<usize, i128>,
 }
@@ -33,13 +33,18 @@ pub(crate) struct Observed<'a> {
 /// The data about settlements that operators of the simulated scheme have.
 #[derive(Debug, Default)]
 pub(crate) struct Treasurer {
-    pub(crate) asked: Asked,
-    stages: BTreeMap<(u32, Account), Stage>,
+    pub(crate) asked: OperatorRequests,
+    stages: BTreeMap<(u32, Account), AccountProgress>,
 }
 
 impl Treasurer {
     /// An operator reads all settlements after an answer, and so sees the caps that the hub changed.
-    pub(crate) fn read(&mut self, ledger: &Ledger, mut observed: Observed<'_>, findings: &mut Findings) {
+    pub(crate) fn read(
+        &mut self,
+        ledger: &Ledger,
+        mut observed: ObservedLimits<'_>,
+        findings: &mut Findings,
+    ) {
         for settlement in ledger.settlements() {
             for account in &settlement.accounts {
                 let Some(key) = owner(ledger, account) else { continue };
@@ -54,12 +59,12 @@ impl Treasurer {
         settlement: &Settlement,
         key: Account,
         account: &SettlementAccount,
-        observed: &mut Observed<'_>,
+        observed: &mut ObservedLimits<'_>,
         findings: &mut Findings,
     ) {
-        let Observed { caps, cover } = observed;
+        let ObservedLimits { caps, cover } = observed;
         let (id, net) = (settlement.id, i128::from(account.net.units()));
-        let first = Stage {
+        let first = AccountProgress {
             net,
             state: SettlementState::Pending,
             cap_raised_by: None,

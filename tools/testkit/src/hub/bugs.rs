@@ -5,13 +5,13 @@ use std::io;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use upesi_engine::{EngineHandle, Mistake};
+use upesi_engine::{DecisionFault, EngineHandle};
 use upesi_journal::sim_disk::SimDisk;
 use upesi_journal::{Access, Disk, DiskFile};
-use upesi_ledger::command::{BulkCommand, ConversionCommand, Prepare};
+use upesi_ledger::command::{BulkCommand, FxTransferCommand, Prepare};
 use upesi_ledger::{
-    AbortKind, AdminCommand, CallbackContent, Cause, Command, Decision, Event, ItemOutcome, Refusal, Settled,
-    TransferState, WindowId,
+    AbortKind, AdminCommand, CallbackContent, Cause, Command, Decision, Event, ItemOutcome, Refusal,
+    SettlementMode, TransferState, WindowId,
 };
 use upesi_types::{Amount, FspId, TransferId};
 
@@ -28,7 +28,7 @@ pub(super) struct Bugs {
     /// The prepares of this life, if a bug needs them.
     prepares: BTreeMap<[u8; 17], Prepare>,
     /// Initiator and FXP of the FX transfers of this life.
-    conversions: BTreeMap<[u8; 17], (FspId, FspId)>,
+    fx_transfers: BTreeMap<[u8; 17], (FspId, FspId)>,
     /// The payees of the bulk transfers of this life.
     bulks: BTreeMap<[u8; 17], FspId>,
 }
@@ -40,7 +40,7 @@ impl Bugs {
             lives,
             taken: 0,
             prepares: BTreeMap::new(),
-            conversions: BTreeMap::new(),
+            fx_transfers: BTreeMap::new(),
             bulks: BTreeMap::new(),
         }
     }
@@ -66,7 +66,7 @@ impl Bugs {
     }
 
     /// The planted mistake in decisions of settlement, if there is one.
-    pub(super) fn in_decisions(&self) -> Option<Mistake> {
+    pub(super) fn in_decisions(&self) -> Option<DecisionFault> {
         if let Some(mistake) = in_decisions(self.bug?) {
             return Some(mistake);
         }
@@ -78,7 +78,7 @@ impl Bugs {
             Bug::LeavesCapsRaised => leave_caps_raised,
             Bug::IgnoresGross => |events| ignore_gross(events),
             Bug::ForgetsFees => forget_fees,
-            Bug::StrandsConversions => strand_conversions,
+            Bug::StrandsConversions => strand_fx_transfers,
             Bug::SplitsEnds => |events| split_ends(events),
             Bug::AltersRates => |events| alter_rates(events),
             Bug::ForgetsProxies => |events| forget_proxies(events),
@@ -120,13 +120,13 @@ impl Bugs {
                 let payee = fulfil.bulk.id().and_then(|id| self.bulks.get(&id.to_bytes()));
                 fulfil.source = payee.copied().unwrap_or(fulfil.source);
             }
-            Command::Conversion(ConversionCommand::Prepare(prepare)) => {
+            Command::FxTransfer(FxTransferCommand::Prepare(prepare)) => {
                 let parties = (prepare.initiator, prepare.counter_party);
-                self.conversions.insert(prepare.id.id().to_bytes(), parties);
+                self.fx_transfers.insert(prepare.id.id().to_bytes(), parties);
             }
-            Command::Conversion(ConversionCommand::Fulfil(fulfil)) if self.is(Bug::BelievesAnyFxp) => {
-                let id = fulfil.conversion.id();
-                if let Some((initiator, fxp)) = id.and_then(|id| self.conversions.get(&id.to_bytes())) {
+            Command::FxTransfer(FxTransferCommand::Fulfil(fulfil)) if self.is(Bug::BelievesAnyFxp) => {
+                let id = fulfil.fx_transfer.id();
+                if let Some((initiator, fxp)) = id.and_then(|id| self.fx_transfers.get(&id.to_bytes())) {
                     (fulfil.source, fulfil.destination) = (*fxp, Some(*initiator));
                 }
             }
@@ -170,7 +170,7 @@ fn move_twice(events: &mut Vec<Event>) {
 
 fn ignore_gross(events: &mut [Event]) {
     if let [Event::TransferCommitted { settled, .. }, ..] = &mut events[..] {
-        *settled = Settled::InWindow;
+        *settled = SettlementMode::InWindow;
     }
 }
 
@@ -192,26 +192,26 @@ fn forget_proxies(events: &mut [Event]) {
     }
 }
 
-fn strand_conversions(events: &mut Vec<Event>) {
+fn strand_fx_transfers(events: &mut Vec<Event>) {
     if matches!(events[..], [Event::TransferCommitted { .. }, ..]) {
-        events.retain(|event| !matches!(event, Event::ConversionCommitted { .. }));
+        events.retain(|event| !matches!(event, Event::FxTransferCommitted { .. }));
     }
 }
 
 fn split_ends(events: &mut [Event]) {
     for event in events {
-        if let Event::ConversionCommitted { id, .. } = event {
+        if let Event::FxTransferCommitted { id, .. } = event {
             let cause = Cause::Hub(Refusal::Expired);
-            *event = Event::ConversionAborted { id: *id, kind: AbortKind::Expired, cause, answer: None };
+            *event = Event::FxTransferAborted { id: *id, kind: AbortKind::Expired, cause, answer: None };
         }
     }
 }
 
 fn alter_rates(events: &mut [Event]) {
-    if let [Event::ConversionPrepared(conversion)] = events
-        && conversion.is_live()
+    if let [Event::FxTransferPrepared(fx_transfer)] = events
+        && fx_transfer.is_live()
     {
-        let amount = &mut conversion.target.amount;
+        let amount = &mut fx_transfer.target.amount;
         *amount = Amount::from_units(amount.units() + 1).unwrap_or(*amount);
     }
 }
@@ -223,7 +223,7 @@ fn leave_caps_raised(events: &mut Vec<Event>) {
 }
 
 /// The planted mistake in decisions about bulk transfers, if there is one.
-fn in_decisions(bug: Bug) -> Option<Mistake> {
+fn in_decisions(bug: Bug) -> Option<DecisionFault> {
     Some(Box::new(match bug {
         Bug::AltersItems => alter_items,
         Bug::HidesItems => hide_items,

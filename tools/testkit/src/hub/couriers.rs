@@ -31,7 +31,7 @@ pub(crate) enum CourierTrouble {
 }
 
 /// A node's part in the delivery.
-struct Seat {
+struct DeliveringNode {
     share: Share,
     backlog: OutboxBacklog,
     /// Set for a follower.
@@ -39,13 +39,13 @@ struct Seat {
 }
 
 pub(super) struct Couriers {
-    seats: BTreeMap<u32, Seat>,
+    seats: BTreeMap<u32, DeliveringNode>,
     random: Random,
     /// Percentage of lost reports: on the way, or with a node that accepted them.
     lost_percent: u64,
 }
 
-impl Seat {
+impl DeliveringNode {
     fn new(node: u32, backlog: &OutboxBacklog) -> Self {
         let reports = (node > 0).then(Arc::<Reports>::default);
         let backlog = OutboxBacklog { reports: reports.clone(), ..backlog.clone() };
@@ -55,7 +55,7 @@ impl Seat {
 
 impl Couriers {
     pub(super) fn new(backlog: OutboxBacklog, nodes: u32, seed: u64) -> Self {
-        let seats = (0..=nodes).map(|node| (node, Seat::new(node, &backlog))).collect();
+        let seats = (0..=nodes).map(|node| (node, DeliveringNode::new(node, &backlog))).collect();
         Self { seats, random: Random::new(seed), lost_percent: 0 }
     }
 
@@ -134,7 +134,7 @@ impl Hub {
                 }
             }
             // Decisions that are not durable yet are not visible here. An extra report does no harm.
-            reports.tell_again(reports.take_old(now).missing(self.engine.ledger()));
+            reports.report_again(reports.take_old(now).missing(self.engine.ledger()));
         }
     }
 
@@ -152,7 +152,7 @@ impl Hub {
             }
             CourierTrouble::Ends(node) => {
                 if let Some(seat) = self.couriers.seats.get_mut(&node) {
-                    *seat = Seat::new(node, &seat.backlog);
+                    *seat = DeliveringNode::new(node, &seat.backlog);
                     self.lanes.retain(|(of, _), _| *of != node);
                     self.sendings.retain(|_, ((of, _), _)| *of != node);
                     self.pages.retain(|((of, _), _)| *of != node);

@@ -4,12 +4,12 @@
 //! All random numbers of this part come from their own stream, so a seed without ambushes produces the same events as
 //! before.
 
-use upesi_journal::sim_disk::Fault;
+use upesi_journal::sim_disk::DiskFault;
 use upesi_ledger::{AdminCommand, Command, FundsDirection};
 use upesi_types::TransferId;
 
 use super::World;
-use super::event::{Event, Moment};
+use super::event::{AmbushMoment, Event};
 use super::operator::{ENDPOINTS, endpoint};
 use super::values::{fsp, kes, money};
 use crate::message::UNITS;
@@ -37,7 +37,7 @@ impl World {
             let dfsp = if self.mischance.one_in(2) { spec.payer } else { spec.payee };
             let dfsp = self.liable(dfsp);
             let life = self.life;
-            self.after(1, Event::Ambush { life, moment: Moment::InFlight { id, dfsp } });
+            self.after(1, Event::Ambush { life, moment: AmbushMoment::InFlight { id, dfsp } });
         }
     }
 
@@ -45,7 +45,7 @@ impl World {
     pub(super) fn ambush_after_start(&mut self) {
         if self.life > 0 && self.is_ambushed(AFTER_START_ONE_IN) {
             let (life, delay) = (self.life, 1 + self.mischance.below(AFTER_START_MOST_US));
-            self.after(delay, Event::Ambush { life, moment: Moment::AfterStart });
+            self.after(delay, Event::Ambush { life, moment: AmbushMoment::AfterStart });
         }
     }
 
@@ -66,18 +66,18 @@ impl World {
         }
         let ahead = self.mischance.below(OPERATIONS_TO_CRASH);
         if self.strike() {
-            self.disk.inject(self.disk.operations().len() as u64 + ahead, Fault::Crash);
+            self.disk.inject(self.disk.operations().len() as u64 + ahead, DiskFault::Crash);
             self.counts.ambushes_before_crash += 1;
         }
     }
 
     /// Acts if the transfer has not ended in the meantime.
-    pub(super) fn ambush(&mut self, moment: Moment) {
+    pub(super) fn ambush(&mut self, moment: AmbushMoment) {
         if !self.is_troubled() {
             return;
         }
         let has_struck = match moment {
-            Moment::InFlight { id, dfsp } => {
+            AmbushMoment::InFlight { id, dfsp } => {
                 let is_open = self.hub.is_some() && self.operator_is_idle() && self.auditor.is_reserved(id);
                 if is_open {
                     self.counts.ambushes_in_flight += 1;
@@ -85,7 +85,7 @@ impl World {
                 }
                 is_open
             }
-            Moment::AfterStart => {
+            AmbushMoment::AfterStart => {
                 let has_struck = self.strike();
                 self.counts.ambushes_after_start += u64::from(has_struck);
                 has_struck

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde_json::Value;
-use upesi_journal::sim_disk::{Fault, Random};
+use upesi_journal::sim_disk::{DiskFault, Random};
 use upesi_ledger::{AdminCommand, BULK_ITEMS_MAX, Command, EndpointType};
 use upesi_types::{ErrorCode, TransferId};
 
@@ -15,9 +15,9 @@ use super::dfsp::ATTEMPTS_MAX;
 use super::event::Event;
 use super::values::fsp;
 use super::{World, random_id};
-use crate::auditor::{Seen, SentAnswer, SentBulk};
+use crate::auditor::{ObservedRequest, SentAnswer, SentBulk};
 use crate::clock::true_time;
-use crate::message::{self, Answer, BulkSpec, CURRENCY, Ending, OTHER_CURRENCY, Request, Spec};
+use crate::message::{self, Answer, BulkSpec, CURRENCY, OTHER_CURRENCY, PutContent, Request, Spec};
 use crate::plan::Plan;
 
 /// Separates the random stream of bulk transfers from a seed's other streams.
@@ -47,7 +47,7 @@ const ITEM_KNOWN_CODE: &str = "3106";
 const BULK_UNKNOWN_CODE: &str = "3210";
 
 #[derive(Debug)]
-pub(super) struct Payroll {
+pub(super) struct BulkTraffic {
     is_on: bool,
     random: Random,
     specs: Vec<Arc<BulkSpec>>,
@@ -57,7 +57,7 @@ pub(super) struct Payroll {
     decided: BTreeSet<usize>,
 }
 
-impl Payroll {
+impl BulkTraffic {
     pub(super) fn new(seed: u64, plan: &Plan) -> Self {
         Self {
             is_on: plan.faults.bulks,
@@ -89,14 +89,19 @@ impl Payroll {
     }
 
     /// A payee's results: each item is fulfilled, declined, left out, or fulfilled wrongly.
-    fn results(&mut self, spec: &BulkSpec, is_mixed: bool, lies: bool) -> Vec<(TransferId, Ending, bool)> {
-        let fulfil = Ending::Fulfil { reserves: false };
+    fn results(
+        &mut self,
+        spec: &BulkSpec,
+        is_mixed: bool,
+        lies: bool,
+    ) -> Vec<(TransferId, PutContent, bool)> {
+        let fulfil = PutContent::Fulfil { reserves: false };
         let mut results = Vec::new();
         for item in &spec.items {
             let said = match self.random.below(8) {
                 0 if lies => Some((fulfil, false)),
-                1 if lies => Some((Ending::Abort(undefined()), false)),
-                2 if is_mixed => Some((Ending::Abort(ErrorCode::PAYEE_REJECTION), true)),
+                1 if lies => Some((PutContent::Abort(undefined()), false)),
+                2 if is_mixed => Some((PutContent::Abort(ErrorCode::PAYEE_REJECTION), true)),
                 3 if is_mixed => None,
                 _ => Some((fulfil, true)),
             };
@@ -111,8 +116,8 @@ fn undefined() -> ErrorCode {
     ErrorCode::from_number(9_999).unwrap_or(ErrorCode::PAYEE_REJECTION)
 }
 
-fn meaning(spec: &Arc<BulkSpec>, source: usize) -> Seen {
-    Seen::Bulk(Arc::new(SentBulk { source, spec: Arc::clone(spec), fingerprint: [0; 16] }))
+fn meaning(spec: &Arc<BulkSpec>, source: usize) -> ObservedRequest {
+    ObservedRequest::Bulk(Arc::new(SentBulk { source, spec: Arc::clone(spec), fingerprint: [0; 16] }))
 }
 
 impl World {
@@ -164,7 +169,7 @@ impl World {
         let is_on = self.plan.faults.crashes && self.is_troubled() && self.hub.is_some();
         if is_large && is_on && self.payroll.random.one_in(CRASH_ONE_IN) {
             let ahead = self.payroll.random.below(CRASH_OPERATIONS_AHEAD);
-            self.disk.inject(self.disk.operations().len() as u64 + ahead, Fault::Crash);
+            self.disk.inject(self.disk.operations().len() as u64 + ahead, DiskFault::Crash);
         }
     }
 
@@ -278,7 +283,7 @@ impl World {
             return false;
         }
         let (id, payer) = (self.payroll.specs[bulk].id, self.payroll.specs[bulk].payer);
-        self.send(payer, message::get_bulk(id, payer, true_time(self.now_us)), Seen::Get, 1);
+        self.send(payer, message::get_bulk(id, payer, true_time(self.now_us)), ObservedRequest::Get, 1);
         true
     }
 
@@ -363,7 +368,7 @@ impl World {
             at,
             fingerprint: [0; 16],
         };
-        self.send(by, request, Seen::PutBulk(Arc::new(sent)), attempts_max);
+        self.send(by, request, ObservedRequest::PutBulk(Arc::new(sent)), attempts_max);
     }
 
     /// A DFSP breaks the rules of bulk transfers.
@@ -405,12 +410,17 @@ impl World {
             5 => {
                 // The payee ends an item as if it were a separate transfer. It is one if such a prepare came first.
                 let item = spec.items[self.payroll.random.below(spec.items.len() as u64) as usize];
-                let ending = Ending::Fulfil { reserves: false };
+                let ending = PutContent::Fulfil { reserves: false };
                 let put = message::put(item.id, spec.payee, spec.payer, ending, &item.preimage(), now);
-                self.send(spec.payee, put, Seen::Put { id: item.id, by: spec.payee, ending, good: true }, 1);
+                self.send(
+                    spec.payee,
+                    put,
+                    ObservedRequest::Put { id: item.id, by: spec.payee, ending, good: true },
+                    1,
+                );
             }
             6 => self.send_invalid_bulk(&spec),
-            _ => self.send(liar, message::get_bulk(spec.id, liar, now), Seen::Get, 1),
+            _ => self.send(liar, message::get_bulk(spec.id, liar, now), ObservedRequest::Get, 1),
         }
     }
 
@@ -428,7 +438,7 @@ impl World {
             }
         }
         let request = message::pay_in_bulk(&invalid, spec.payer, true_time(self.now_us));
-        self.send(spec.payer, request, Seen::Invalid, 1);
+        self.send(spec.payer, request, ObservedRequest::Invalid, 1);
     }
 }
 

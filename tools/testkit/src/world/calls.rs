@@ -9,7 +9,7 @@ use upesi_types::TransferId;
 
 use super::World;
 use super::event::Event;
-use crate::auditor::{Seen, Told};
+use crate::auditor::{ObservedRequest, PartyKnowledge};
 use crate::message::Request;
 
 /// Time that a DFSP waits for an answer.
@@ -24,7 +24,7 @@ const DELAY_MOST_US: u64 = 3_000_000;
 pub(super) struct Call {
     from: usize,
     request: Arc<Request>,
-    seen: Seen,
+    seen: ObservedRequest,
     attempt: u32,
     attempts_max: u32,
     is_done: bool,
@@ -43,13 +43,25 @@ impl Call {
 
 impl World {
     /// A DFSP sends a request, and repeats it if the hub does not answer.
-    pub(super) fn send(&mut self, from: usize, request: Arc<Request>, seen: Seen, attempts_max: u32) {
+    pub(super) fn send(
+        &mut self,
+        from: usize,
+        request: Arc<Request>,
+        seen: ObservedRequest,
+        attempts_max: u32,
+    ) {
         self.auditor.outside.sent(from, &seen, &request);
         self.history.push((self.life, from, Arc::clone(&request), seen.clone()));
         self.send_again(from, request, seen, attempts_max);
     }
 
-    pub(super) fn send_again(&mut self, from: usize, request: Arc<Request>, seen: Seen, attempts_max: u32) {
+    pub(super) fn send_again(
+        &mut self,
+        from: usize,
+        request: Arc<Request>,
+        seen: ObservedRequest,
+        attempts_max: u32,
+    ) {
         let number = self.next_call;
         self.next_call += 1;
         self.say(format_args!("dfsp{from} sends {number}: {} {} {seen:?}", request.method, request.path));
@@ -117,7 +129,7 @@ impl World {
         self.answer(number, &seen, outcome);
     }
 
-    fn answer(&mut self, number: u64, seen: &Seen, outcome: Result<(), SyncError>) {
+    fn answer(&mut self, number: u64, seen: &ObservedRequest, outcome: Result<(), SyncError>) {
         let status = match outcome {
             Ok(()) => {
                 self.counts.acknowledged += 1;
@@ -237,23 +249,23 @@ impl World {
             let id = parts.next().and_then(TransferId::parse);
             return self.take_bulk(to, id, parts.next() == Some("error"), request, &body);
         }
-        let is_conversion = family == Some("fxTransfers");
+        let is_fx_transfer = family == Some("fxTransfers");
         let Some(id) = parts.next() else {
-            if is_conversion {
+            if is_fx_transfer {
                 let seen = upesi_fspiop::fingerprint(&request.body);
-                return self.take_conversion(to, &body, seen);
+                return self.take_fx_transfer(to, &body, seen);
             }
             return transfer_of(request).into_iter().for_each(|id| self.take_prepare(to, id, request));
         };
         let Some(id) = TransferId::parse(id) else { return };
         let is_error = parts.next() == Some("error");
         let code = body["errorInformation"]["errorCode"].as_str().unwrap_or_default();
-        let state = if is_conversion { &body["conversionState"] } else { &body["transferState"] };
+        let state = if is_fx_transfer { &body["conversionState"] } else { &body["transferState"] };
         let state = state.as_str().unwrap_or_default();
-        if is_conversion && state == "RESERVED" {
+        if is_fx_transfer && state == "RESERVED" {
             self.take_fulfilment(to, id);
         }
-        self.auditor.outside.told(id, to, |told: &mut Told| match (is_error, state) {
+        self.auditor.outside.told(id, to, |told: &mut PartyKnowledge| match (is_error, state) {
             (true, _) if code == NOT_FOUND_CODE => told.unknown = true,
             (true, _) => told.aborted |= FINAL_CODES.contains(&code),
             (false, "COMMITTED") => (told.committed, told.is_final) = (true, true),

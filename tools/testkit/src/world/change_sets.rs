@@ -4,9 +4,11 @@
 //! All random numbers of this module come from their own stream.
 
 use upesi_journal::sim_disk::Random;
-use upesi_ledger::command::{Act, ApplyNext, Authority, Deed, Verdict, VerdictKind};
+use upesi_ledger::command::{
+    ApplyNext, AuditedCommand, Authority, OperatorAction, ProposalDecision, ProposalDecisionKind,
+};
 use upesi_ledger::{
-    AdminCommand, AdminOutcome, AdminRefusal, Attribution, ChangeSet, Command, ProposalState, SetChange,
+    AdminCommand, AdminOutcome, AdminRefusal, AuditActor, ChangeSet, Command, ProposalState, SetChange,
 };
 
 use super::World;
@@ -33,8 +35,8 @@ impl ChangeSets {
     }
 }
 
-fn act(operator: &str, deed: Deed) -> Command {
-    let by = Attribution {
+fn act(operator: &str, action: OperatorAction) -> Command {
+    let by = AuditActor {
         operator: operator.into(),
         known_by: "token 1".into(),
         address: None,
@@ -42,19 +44,19 @@ fn act(operator: &str, deed: Deed) -> Command {
         action: "change.set".into(),
         reason: Some("as the world has it".into()),
     };
-    Command::Act(Box::new(Act { by, deed, authority: Authority::ALL }))
+    Command::Audited(Box::new(AuditedCommand { by, action, authority: Authority::ALL }))
 }
 
 fn words(refusal: &AdminRefusal) -> String {
     format!("{refusal:?}")
 }
 
-fn verdict(id: u64, kind: VerdictKind) -> Command {
-    act(APPROVER, Deed::Verdict(Verdict { id, kind, comment: None }))
+fn verdict(id: u64, kind: ProposalDecisionKind) -> Command {
+    act(APPROVER, OperatorAction::Decide(ProposalDecision { id, kind, comment: None }))
 }
 
 fn apply_next(id: u64) -> Command {
-    act("hub", Deed::ApplyNext(ApplyNext { id, words }))
+    act("hub", OperatorAction::ApplyNext(ApplyNext { id, words }))
 }
 
 /// Changes whose outcome is checked by the ledger alone.
@@ -94,12 +96,12 @@ impl World {
             self.operator.next.pop_back();
         }
         self.change_sets.changes = changes;
-        act(MAKER, Deed::Change(set))
+        act(MAKER, OperatorAction::Change(set))
     }
 
     /// Notes the changes of a proposal before it is submitted.
-    pub(super) fn note_proposed(&mut self, act: &Act) {
-        if let Deed::Change(command) = &act.deed {
+    pub(super) fn note_proposed(&mut self, act: &AuditedCommand) {
+        if let OperatorAction::Change(command) = &act.action {
             command.parts().for_each(|part| self.auditor.outside.treasurer.asked.ask(part));
         }
     }
@@ -108,7 +110,7 @@ impl World {
     pub(super) fn set_told(&mut self, outcome: Result<AdminOutcome, AdminRefusal>) {
         let settling = self.change_sets.changes.iter().find(|change| is_settlement(change)).cloned();
         let next = match outcome {
-            Ok(AdminOutcome::Proposed(id)) => Some(verdict(id, VerdictKind::Approve(words))),
+            Ok(AdminOutcome::Proposed(id)) => Some(verdict(id, ProposalDecisionKind::Approve(words))),
             Ok(AdminOutcome::ProposalEnded(id, ProposalState::Applying, _)) => {
                 self.change_sets.approval = id;
                 Some(apply_next(id))
@@ -122,7 +124,7 @@ impl World {
                 self.counts.change_sets_stopped += u64::from(state == ProposalState::Stopped);
                 match state {
                     ProposalState::Applying => Some(apply_next(id)),
-                    ProposalState::Stopped => Some(verdict(id, VerdictKind::Reject)),
+                    ProposalState::Stopped => Some(verdict(id, ProposalDecisionKind::Reject)),
                     _ => None,
                 }
             }

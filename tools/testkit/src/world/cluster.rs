@@ -7,11 +7,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use upesi_cluster::{Claim, ClusterId, Incarnation, NodeId, Patience};
+use upesi_cluster::{Claim, ClusterId, Incarnation, NodeId, StandbyTimeouts};
 use upesi_engine::{SharedParticipants, StandbyEngine};
-use upesi_journal::sim_disk::{Kept, Random, SimDisk};
+use upesi_journal::sim_disk::{Random, SimDisk, SurvivingData};
 use upesi_journal::{Disk, EmbeddedLog, Options};
-use upesi_replication::{Clock as _, Copies, CopyOf, NodeSettings, ReplicatedLog, Stood, stand_by};
+use upesi_replication::{Clock as _, Copies, CopyOf, NodeSettings, ReplicatedLog, StandbyOutcome, stand_by};
 
 use super::World;
 use super::event::Event;
@@ -52,7 +52,7 @@ struct Machine {
     clock: ClockKeeper,
 }
 
-struct Frozen {
+struct FrozenLeader {
     machine: Machine,
     hub: Hub,
 }
@@ -65,7 +65,7 @@ pub(super) struct Cluster {
     node: u32,
     store: SimDisk,
     others: Vec<Machine>,
-    frozen: Option<Frozen>,
+    frozen: Option<FrozenLeader>,
     /// Number of node starts so far. With it, claims of different lives of a node differ.
     starts: u64,
     /// The node that was leader when the process ended.
@@ -108,11 +108,11 @@ impl Cluster {
             cluster: CLUSTER,
             node: NodeId(node),
             claim: Claim { incarnation, level: 1, address },
-            patience: Patience::of_rank(node),
+            patience: StandbyTimeouts::of_rank(node),
             may_claim,
             is_promoted: Arc::default(),
             is_unfit: Arc::default(),
-            tell_every: Duration::from_secs(1),
+            report_every: Duration::from_secs(1),
         }
     }
 }
@@ -130,7 +130,7 @@ pub(super) fn is_explained(reason: &str) -> bool {
 }
 
 /// The outcome of a node's standby.
-enum Stand {
+enum StandbyEnd {
     Leads(Box<(ReplicatedLog, StandbyEngine)>),
     /// The node did not become leader.
     Follows,
@@ -181,7 +181,7 @@ impl World {
     }
 
     /// A node follows the log until it becomes leader, if it may, or until its time has passed.
-    fn stand(&mut self, machine: &Machine, may_claim: bool) -> Result<Stand, String> {
+    fn stand(&mut self, machine: &Machine, may_claim: bool) -> Result<StandbyEnd, String> {
         let patience = if may_claim { ELECTION_MAX } else { FOLLOWING };
         machine.clock.at(self.now_us);
         let disk: Arc<dyn Disk> = Arc::new(machine.disk.clone());
@@ -206,8 +206,8 @@ impl World {
         match (failed, stood) {
             (Some(error), _) => Err(error),
             (None, Err(error)) => Err(error.to_string()),
-            (None, Ok(Stood::Stopped)) => Ok(Stand::Follows),
-            (None, Ok(Stood::Elected(log))) => Ok(Stand::Leads(Box::new((log, engine)))),
+            (None, Ok(StandbyOutcome::Stopped)) => Ok(StandbyEnd::Follows),
+            (None, Ok(StandbyOutcome::Elected(log))) => Ok(StandbyEnd::Leads(Box::new((log, engine)))),
         }
     }
 
@@ -216,7 +216,7 @@ impl World {
         let machine = self.put_aside();
         let stood = self.stand(&machine, true);
         self.take_up(machine);
-        let Stand::Leads(leads) = stood? else {
+        let StandbyEnd::Leads(leads) = stood? else {
             return Err("simulated: the node did not become leader".to_owned());
         };
         let (log, engine) = *leads;
@@ -276,7 +276,7 @@ impl World {
     }
 
     /// The current machine has lost its power, or its process was killed.
-    pub(super) fn end_store(&mut self, kept: Option<Kept>) {
+    pub(super) fn end_store(&mut self, kept: Option<SurvivingData>) {
         if let Some(cluster) = &mut self.cluster {
             cluster.store = match kept {
                 Some(kept) => cluster.store.after_power_loss(kept),
@@ -299,8 +299,8 @@ impl World {
         self.counts.followed += 1;
         self.say(format_args!("node {} follows", machine.node));
         match stood {
-            Ok(Stand::Follows) => {}
-            Ok(Stand::Leads(..)) => {
+            Ok(StandbyEnd::Follows) => {}
+            Ok(StandbyEnd::Leads(..)) => {
                 self.auditor.findings.add("a node became leader although it must not".to_owned())
             }
             Err(error) if is_explained(&error) => {}
@@ -335,7 +335,7 @@ impl World {
         let machine = self.put_aside();
         self.replace_machine();
         let (start, thaw) = (self.between(5_000, 800_000), self.between(10_000, FROZEN_MOST_US));
-        self.cluster.as_mut().expect("a world of nodes").frozen = Some(Frozen { machine, hub });
+        self.cluster.as_mut().expect("a world of nodes").frozen = Some(FrozenLeader { machine, hub });
         let life = self.life;
         self.after(start, Event::Start { life });
         self.after(thaw, Event::Thaw);
@@ -347,7 +347,7 @@ impl World {
             return self.after(FROZEN_MOST_US / 8, Event::Thaw);
         }
         let cluster = self.cluster.as_mut().expect("a world of nodes");
-        let Some(Frozen { mut machine, mut hub }) = cluster.frozen.take() else { return };
+        let Some(FrozenLeader { mut machine, mut hub }) = cluster.frozen.take() else { return };
         self.say(format_args!("node {} resumes", machine.node));
         machine.clock.at(self.now_us);
         if self.hub.is_some() {
@@ -465,8 +465,8 @@ impl World {
         for machine in std::mem::take(&mut cluster.others) {
             let disk: Arc<dyn Disk> = Arc::new(machine.disk.observer());
             match self.stand(&machine, false) {
-                Ok(Stand::Follows) => self.auditor.compare_replay(&disk, ledger, false),
-                Ok(Stand::Leads(..)) => {
+                Ok(StandbyEnd::Follows) => self.auditor.compare_replay(&disk, ledger, false),
+                Ok(StandbyEnd::Leads(..)) => {
                     self.auditor.findings.add("a node became leader at the end".to_owned())
                 }
                 Err(error) => self.auditor.findings.add(format!("node {} at the end: {error}", machine.node)),

@@ -14,9 +14,9 @@ use super::dfsp::{ATTEMPTS_MAX, meaning};
 use super::event::Event;
 use super::values::{fsp, money};
 use super::{World, random_id};
-use crate::auditor::{Seen, SentConversion, currency_number};
+use crate::auditor::{ObservedRequest, SentFxTransfer, currency_number};
 use crate::clock::true_time;
-use crate::message::{self, CURRENCY, Ending, FxSpec, OTHER_CURRENCY, Spec, UNITS};
+use crate::message::{self, CURRENCY, FxSpec, OTHER_CURRENCY, PutContent, Spec, UNITS};
 use crate::plan::Plan;
 
 /// Separates the random stream of FX transfers from a seed's other streams.
@@ -35,7 +35,7 @@ const LATE_MOST_US: u64 = 6_000_000;
 
 /// The initiator's action after the FXP has fulfilled.
 #[derive(Clone, Copy, Debug)]
-enum Then {
+enum FollowUp {
     Nothing,
     /// The payer sends its transfer, with this amount.
     Pay {
@@ -53,7 +53,7 @@ pub(super) struct Exchange {
     pub(super) is_on: bool,
     random: Random,
     specs: Vec<FxSpec>,
-    then: Vec<Then>,
+    then: Vec<FollowUp>,
     /// FX transfers that payees request when they receive a transfer.
     received: BTreeMap<usize, usize>,
     decided: BTreeSet<usize>,
@@ -63,11 +63,11 @@ fn other() -> Currency {
     Currency::parse(OTHER_CURRENCY).unwrap_or_else(|| unreachable!("a known currency"))
 }
 
-fn meaning_of(spec: &FxSpec, source: usize) -> Seen {
+fn meaning_of(spec: &FxSpec, source: usize) -> ObservedRequest {
     let money = |(amount, currency): (i64, &str)| (i128::from(amount) * UNITS, currency_number(currency));
-    Seen::Convert {
+    ObservedRequest::Convert {
         id: spec.id,
-        sent: SentConversion {
+        sent: SentFxTransfer {
             source,
             transfer: spec.transfer,
             initiator: spec.initiator,
@@ -96,7 +96,7 @@ impl Exchange {
         &self.specs
     }
 
-    fn add(&mut self, spec: FxSpec, then: Then) -> usize {
+    fn add(&mut self, spec: FxSpec, then: FollowUp) -> usize {
         self.specs.push(spec);
         self.then.push(then);
         self.specs.len() - 1
@@ -155,7 +155,7 @@ impl World {
         }
     }
 
-    pub(super) fn plan_conversions(&mut self) {
+    pub(super) fn plan_fx_transfers(&mut self) {
         if !self.exchange.is_on {
             return;
         }
@@ -178,20 +178,20 @@ impl World {
         self.specs.len() - 1
     }
 
-    fn conversion(
+    fn fx_transfer(
         &mut self,
         spec: usize,
         initiator: usize,
         fxp: usize,
         source: (i64, &'static str),
         target: (i64, &'static str),
-        then: Then,
+        then: FollowUp,
     ) -> usize {
         let (id, transfer, expires_at) = (self.exchange.id(), self.specs[spec].id, self.lapse());
         self.exchange.add(FxSpec { id, transfer, initiator, fxp, source, target, expires_at }, then)
     }
 
-    pub(super) fn begin_conversion(&mut self) {
+    pub(super) fn begin_fx_transfer(&mut self) {
         let dfsps = self.dfsps.len();
         let payer = self.exchange.random.below(dfsps as u64) as usize;
         if self.dfsps[payer].condition(self.now_us).is_dead {
@@ -204,41 +204,41 @@ impl World {
             // An FX transfer on the payee's side only.
             let spec = self.converted_spec(payer, payee, own.0, own.1);
             let fxp = self.exchange.another(payee, dfsps);
-            let conversion = self.conversion(spec, payee, fxp, own, foreign, Then::Fulfil { spec });
-            self.exchange.received.insert(spec, conversion);
+            let fx_transfer = self.fx_transfer(spec, payee, fxp, own, foreign, FollowUp::Fulfil { spec });
+            self.exchange.received.insert(spec, fx_transfer);
             return self.send_determining(spec, sold);
         }
         let spec = self.converted_spec(payer, payee, foreign.0, foreign.1);
         if self.exchange.random.one_in(3) {
             let fxp = self.exchange.another(payee, dfsps);
-            let back = self.conversion(spec, payee, fxp, foreign, own, Then::Fulfil { spec });
+            let back = self.fx_transfer(spec, payee, fxp, foreign, own, FollowUp::Fulfil { spec });
             self.exchange.received.insert(spec, back);
         }
         let (fxp, amount) = (self.exchange.another(payer, dfsps), foreign.0);
         let then = match self.exchange.random.below(10) {
-            0..=5 => Then::Pay { spec, amount },
+            0..=5 => FollowUp::Pay { spec, amount },
             // The transfer overtakes the fulfilment, or the FX transfer itself.
             6 | 7 => {
                 self.counts.determining_early += 1;
                 let soon = self.exchange.between(0, 3_000);
                 self.after(soon, Event::SendDetermining { spec, amount });
-                Then::Nothing
+                FollowUp::Nothing
             }
             8 => {
                 self.counts.determining_never += 1;
-                Then::Nothing
+                FollowUp::Nothing
             }
             _ => {
-                self.counts.conversion_lies += 1;
-                Then::Pay { spec, amount: amount + 1 }
+                self.counts.fx_transfer_lies += 1;
+                FollowUp::Pay { spec, amount: amount + 1 }
             }
         };
-        let conversion = self.conversion(spec, payer, fxp, own, foreign, then);
-        self.send_conversion(conversion);
+        let fx_transfer = self.fx_transfer(spec, payer, fxp, own, foreign, then);
+        self.send_fx_transfer(fx_transfer);
     }
 
-    fn send_conversion(&mut self, conversion: usize) {
-        let spec = self.exchange.specs[conversion];
+    fn send_fx_transfer(&mut self, fx_transfer: usize) {
+        let spec = self.exchange.specs[fx_transfer];
         let request = message::convert(&spec, spec.initiator, true_time(self.now_us));
         self.send(spec.initiator, request, meaning_of(&spec, spec.initiator), ATTEMPTS_MAX);
     }
@@ -257,36 +257,37 @@ impl World {
 
     /// A payee that needs another currency requests it before it answers a prepare. Returns whether this payee does.
     pub(super) fn convert_received(&mut self, spec: usize) -> bool {
-        let Some(conversion) = self.exchange.received.get(&spec).copied() else { return false };
+        let Some(fx_transfer) = self.exchange.received.get(&spec).copied() else { return false };
         let payee = self.specs[spec].payee;
-        self.send_conversion(conversion);
+        self.send_fx_transfer(fx_transfer);
         let delay = self.exchange.delay();
         let put = |ending| Event::Put { spec, by: payee, ending, is_right: true };
         match self.exchange.random.below(10) {
             0..=6 => {}
             // The payee does not wait for the FXP.
-            7 => self.after(delay, put(Ending::Fulfil { reserves: false })),
-            8 => self.after(delay, put(Ending::Abort(ErrorCode::PAYEE_REJECTION))),
-            _ => self.exchange.then[conversion] = Then::Nothing,
+            7 => self.after(delay, put(PutContent::Fulfil { reserves: false })),
+            8 => self.after(delay, put(PutContent::Abort(ErrorCode::PAYEE_REJECTION))),
+            _ => self.exchange.then[fx_transfer] = FollowUp::Nothing,
         }
         true
     }
 
     /// An FXP receives a request for an FX transfer, and decides once.
-    pub(super) fn take_conversion(&mut self, fxp: usize, body: &Value, seen: [u8; 16]) {
+    pub(super) fn take_fx_transfer(&mut self, fxp: usize, body: &Value, seen: [u8; 16]) {
         let id = body["commitRequestId"].as_str().and_then(TransferId::parse);
         if let Some(id) = id {
-            self.auditor.outside.forwarded_conversion(id, fxp, seen, &mut self.auditor.findings);
+            self.auditor.outside.forwarded_fx_transfer(id, fxp, seen, &mut self.auditor.findings);
         }
-        let conversion = self.exchange.specs.iter().position(|spec| Some(spec.id) == id && spec.fxp == fxp);
-        let Some(conversion) = conversion.filter(|conversion| self.exchange.decided.insert(*conversion))
+        let fx_transfer = self.exchange.specs.iter().position(|spec| Some(spec.id) == id && spec.fxp == fxp);
+        let Some(fx_transfer) = fx_transfer.filter(|fx_transfer| self.exchange.decided.insert(*fx_transfer))
         else {
             return;
         };
         let delay = self.exchange.delay();
-        let put = |ending, is_right| Event::PutConversion { conversion, ending, is_right };
-        let (reserve, commit) = (Ending::Fulfil { reserves: true }, Ending::Fulfil { reserves: false });
-        let decline = Ending::Abort(ErrorCode::PAYEE_REJECTION);
+        let put = |ending, is_right| Event::PutFxTransfer { fx_transfer, ending, is_right };
+        let (reserve, commit) =
+            (PutContent::Fulfil { reserves: true }, PutContent::Fulfil { reserves: false });
+        let decline = PutContent::Abort(ErrorCode::PAYEE_REJECTION);
         let lies = if self.plan.faults.lies { 16 } else { 12 };
         match self.exchange.random.below(lies) {
             0..=7 => self.after(delay, put(reserve, true)),
@@ -297,7 +298,7 @@ impl World {
             12 | 13 => self.after(delay, put(reserve, false)),
             _ => {
                 // The FXP sends both answers, in either order.
-                self.counts.conversion_lies += 1;
+                self.counts.fx_transfer_lies += 1;
                 let other = self.exchange.delay();
                 self.after(delay, put(reserve, true));
                 self.after(other, put(decline, true));
@@ -306,16 +307,16 @@ impl World {
     }
 
     /// An FXP ends an FX transfer, correctly or with a fault.
-    pub(super) fn send_conversion_put(&mut self, conversion: usize, ending: Ending, is_right: bool) {
-        let spec = self.exchange.specs[conversion];
+    pub(super) fn send_fx_transfer_put(&mut self, fx_transfer: usize, ending: PutContent, is_right: bool) {
+        let spec = self.exchange.specs[fx_transfer];
         let dead_until_us = self.dfsps[spec.fxp].dead_until_us;
         if self.dfsps[spec.fxp].condition(self.now_us).is_dead {
-            let event = Event::PutConversion { conversion, ending, is_right };
+            let event = Event::PutFxTransfer { fx_transfer, ending, is_right };
             return self.schedule.add(dead_until_us + 1_000, event);
         }
         let (mut preimage, mut destination) = (message::preimage(spec.id), spec.initiator);
         if !is_right {
-            self.counts.conversion_lies += 1;
+            self.counts.fx_transfer_lies += 1;
             if self.exchange.random.one_in(2) {
                 preimage[0] ^= 1;
             } else {
@@ -323,29 +324,29 @@ impl World {
             }
         }
         let now = true_time(self.now_us);
-        let request = message::put_conversion(spec.id, spec.fxp, destination, ending, &preimage, now);
-        let seen = Seen::PutConversion { id: spec.id, by: spec.fxp, ending, good: is_right };
+        let request = message::put_fx_transfer(spec.id, spec.fxp, destination, ending, &preimage, now);
+        let seen = ObservedRequest::PutFxTransfer { id: spec.id, by: spec.fxp, ending, good: is_right };
         self.send(spec.fxp, request, seen, ATTEMPTS_MAX);
     }
 
     /// An initiator has received the fulfilment, and takes the next step of its payment.
     pub(super) fn take_fulfilment(&mut self, initiator: usize, id: TransferId) {
         let found = self.exchange.specs.iter().position(|spec| spec.id == id && spec.initiator == initiator);
-        let Some(conversion) = found else { return };
-        let then = std::mem::replace(&mut self.exchange.then[conversion], Then::Nothing);
+        let Some(fx_transfer) = found else { return };
+        let then = std::mem::replace(&mut self.exchange.then[fx_transfer], FollowUp::Nothing);
         let delay = self.exchange.delay();
         match then {
-            Then::Nothing => {}
-            Then::Pay { spec, amount } => self.after(delay, Event::SendDetermining { spec, amount }),
-            Then::Fulfil { spec } => {
-                let ending = Ending::Fulfil { reserves: self.exchange.random.one_in(3) };
+            FollowUp::Nothing => {}
+            FollowUp::Pay { spec, amount } => self.after(delay, Event::SendDetermining { spec, amount }),
+            FollowUp::Fulfil { spec } => {
+                let ending = PutContent::Fulfil { reserves: self.exchange.random.one_in(3) };
                 self.after(delay, Event::Put { spec, by: initiator, ending, is_right: true });
             }
         }
     }
 
     /// A DFSP breaks the rules of FX transfers.
-    pub(super) fn conversion_mischief(&mut self) {
+    pub(super) fn fx_transfer_mischief(&mut self) {
         let is_on = self.exchange.is_on && self.is_troubled() && self.plan.faults.lies;
         if !is_on || self.exchange.specs.is_empty() {
             return;
@@ -354,14 +355,19 @@ impl World {
         let count = self.exchange.specs.len() as u64;
         let spec = self.exchange.specs[self.exchange.random.below(count) as usize];
         let now = true_time(self.now_us);
-        self.counts.conversion_lies += 1;
+        self.counts.fx_transfer_lies += 1;
         self.note_fault();
         match self.exchange.random.below(6) {
             0 | 1 if liar != spec.fxp => {
-                let ending = Ending::Fulfil { reserves: true };
+                let ending = PutContent::Fulfil { reserves: true };
                 let preimage = message::preimage(spec.id);
-                let put = message::put_conversion(spec.id, liar, spec.initiator, ending, &preimage, now);
-                self.send(liar, put, Seen::PutConversion { id: spec.id, by: liar, ending, good: false }, 2);
+                let put = message::put_fx_transfer(spec.id, liar, spec.initiator, ending, &preimage, now);
+                self.send(
+                    liar,
+                    put,
+                    ObservedRequest::PutFxTransfer { id: spec.id, by: liar, ending, good: false },
+                    2,
+                );
             }
             2 => {
                 // The initiator's own request with another amount.
@@ -373,15 +379,15 @@ impl World {
                 // An FX transfer for another DFSP's transfer.
                 let fxp = self.exchange.another(liar, self.dfsps.len());
                 let foreign = FxSpec { id: self.exchange.id(), initiator: liar, fxp, ..spec };
-                let index = self.exchange.add(foreign, Then::Nothing);
-                self.send_conversion(index);
+                let index = self.exchange.add(foreign, FollowUp::Nothing);
+                self.send_fx_transfer(index);
             }
             4 => {
                 let forged = FxSpec { id: self.exchange.id(), ..spec };
                 let request = message::convert(&forged, liar, now);
                 self.send(liar, request, meaning_of(&forged, liar), 1);
             }
-            _ => self.send(liar, message::get_conversion(spec.id, liar, now), Seen::Get, 1),
+            _ => self.send(liar, message::get_fx_transfer(spec.id, liar, now), ObservedRequest::Get, 1),
         }
     }
 }

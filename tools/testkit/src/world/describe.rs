@@ -312,18 +312,18 @@ pub struct Counts {
     pub fees: u64,
     /// Transfers committed with a party behind a proxy.
     pub committed_through_proxy: u64,
-    pub conversions_committed: u64,
+    pub fx_transfers_committed: u64,
     /// FX transfers that were reserved and then aborted, including expired ones.
-    pub conversions_aborted: u64,
+    pub fx_transfers_aborted: u64,
     /// FX transfers that expired, by themselves or with their transfer.
-    pub conversions_expired: u64,
+    pub fx_transfers_expired: u64,
     /// Reserved FX transfers on the payee's side.
-    pub conversions_of_payees: u64,
+    pub fx_transfers_of_payees: u64,
     /// Determining transfers that came before the fulfilment of their FX transfer, or before the FX transfer itself.
     pub determining_early: u64,
     pub determining_never: u64,
     /// Lies about FX transfers, and FXPs that break the rules.
-    pub conversion_lies: u64,
+    pub fx_transfer_lies: u64,
     /// Bulk transfers with committed items.
     pub bulks_completed: u64,
     /// Accepted bulk transfers without a committed item.

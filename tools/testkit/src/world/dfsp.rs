@@ -9,9 +9,9 @@ use upesi_types::{ErrorCode, TransferId};
 use super::World;
 use super::event::Event;
 use super::values::fsp;
-use crate::auditor::{Seen, currency_number};
+use crate::auditor::{ObservedRequest, currency_number};
 use crate::clock::true_time;
-use crate::message::{self, Ending, Request, Spec, UNITS, number};
+use crate::message::{self, PutContent, Request, Spec, UNITS, number};
 
 /// Maximum number of attempts for a request.
 pub(super) const ATTEMPTS_MAX: u32 = 5;
@@ -48,9 +48,9 @@ impl Dfsp {
     }
 }
 
-pub(super) fn meaning(spec: &Spec, source: usize, amount: Option<i128>) -> Seen {
+pub(super) fn meaning(spec: &Spec, source: usize, amount: Option<i128>) -> ObservedRequest {
     let Spec { id, payer, payee, currency, .. } = *spec;
-    Seen::Prepare { id, source, payer, payee, amount, currency: currency_number(currency) }
+    ObservedRequest::Prepare { id, source, payer, payee, amount, currency: currency_number(currency) }
 }
 
 impl World {
@@ -97,9 +97,9 @@ impl World {
         let delay =
             if self.random.one_in(8) { self.between(500_000, 4_000_000) } else { self.between(500, 40_000) };
         let put = |ending, is_right| Event::Put { spec, by: payee, ending, is_right };
-        let commit = Ending::Fulfil { reserves: false };
-        let reserve = Ending::Fulfil { reserves: true };
-        let abort = Ending::Abort(ErrorCode::PAYEE_REJECTION);
+        let commit = PutContent::Fulfil { reserves: false };
+        let reserve = PutContent::Fulfil { reserves: true };
+        let abort = PutContent::Abort(ErrorCode::PAYEE_REJECTION);
         let lies = if self.plan.faults.lies { 20 } else { 16 };
         match self.random.below(lies) {
             0..=9 => self.after(delay, put(commit, true)),
@@ -118,13 +118,13 @@ impl World {
             }
             _ => {
                 let unknown = ErrorCode::from_number(9_999).unwrap_or(ErrorCode::PAYEE_REJECTION);
-                self.after(delay, put(Ending::Abort(unknown), false));
+                self.after(delay, put(PutContent::Abort(unknown), false));
             }
         }
     }
 
     /// A payee ends a transfer, correctly or with a fault.
-    pub(super) fn send_put(&mut self, spec: usize, by: usize, ending: Ending, is_right: bool) {
+    pub(super) fn send_put(&mut self, spec: usize, by: usize, ending: PutContent, is_right: bool) {
         if self.dfsps[by].condition(self.now_us).is_dead {
             let until_us = self.dfsps[by].dead_until_us;
             return self.schedule.add(until_us + 1_000, Event::Put { spec, by, ending, is_right });
@@ -132,7 +132,7 @@ impl World {
         let spec = self.specs[spec];
         let mut preimage = spec.preimage();
         let mut destination = spec.payer;
-        if !is_right && matches!(ending, Ending::Fulfil { .. }) {
+        if !is_right && matches!(ending, PutContent::Fulfil { .. }) {
             if self.random.one_in(2) {
                 preimage[0] ^= 1;
             } else {
@@ -143,7 +143,7 @@ impl World {
         let request = message::put(spec.id, by, destination, ending, &preimage, now);
         self.counts.lies += u64::from(!is_right);
         self.counts.false_endings += u64::from(!is_right);
-        let seen = Seen::Put { id: spec.id, by, ending, good: is_right };
+        let seen = ObservedRequest::Put { id: spec.id, by, ending, good: is_right };
         self.send(by, request, seen, ATTEMPTS_MAX);
     }
 
@@ -185,7 +185,7 @@ impl World {
             6 => self.send_oddity(liar, &spec),
             7 => {
                 self.counts.strangers_questions += u64::from(liar != spec.payer && liar != spec.payee);
-                self.send(liar, message::get(spec.id, liar, now), Seen::Get, 1);
+                self.send(liar, message::get(spec.id, liar, now), ObservedRequest::Get, 1);
             }
             _ => {
                 self.counts.endings_of_nothing += 1;
@@ -194,11 +194,11 @@ impl World {
                     unknown,
                     liar,
                     spec.payer,
-                    Ending::Fulfil { reserves: true },
+                    PutContent::Fulfil { reserves: true },
                     &spec.preimage(),
                     now,
                 );
-                self.send(liar, put, Seen::Other, 1);
+                self.send(liar, put, ObservedRequest::Other, 1);
             }
         }
     }
@@ -209,13 +209,13 @@ impl World {
         }
         self.counts.strangers_endings += 1;
         let ending = if self.random.one_in(3) {
-            Ending::Abort(ErrorCode::PAYEE_REJECTION)
+            PutContent::Abort(ErrorCode::PAYEE_REJECTION)
         } else {
-            Ending::Fulfil { reserves: self.random.one_in(3) }
+            PutContent::Fulfil { reserves: self.random.one_in(3) }
         };
         let now = true_time(self.now_us);
         let request = message::put(spec.id, liar, spec.payer, ending, &spec.preimage(), now);
-        self.send(liar, request, Seen::Put { id: spec.id, by: liar, ending, good: false }, 2);
+        self.send(liar, request, ObservedRequest::Put { id: spec.id, by: liar, ending, good: false }, 2);
     }
 
     /// Sends amounts and bodies that no ledger accepts.

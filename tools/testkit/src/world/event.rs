@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use upesi_delivery::lanes::{CallbackKey, Done};
 use upesi_types::TransferId;
 
-use crate::message::{Answer, Ending, Request};
+use crate::message::{Answer, PutContent, Request};
 
 /// An event at an instant.
 #[derive(Debug)]
@@ -67,7 +67,7 @@ pub(super) enum Event {
     Put {
         spec: usize,
         by: usize,
-        ending: Ending,
+        ending: PutContent,
         is_right: bool,
     },
     Convert,
@@ -77,9 +77,9 @@ pub(super) enum Event {
         amount: i64,
     },
     /// An FXP answers.
-    PutConversion {
-        conversion: usize,
-        ending: Ending,
+    PutFxTransfer {
+        fx_transfer: usize,
+        ending: PutContent,
         is_right: bool,
     },
     PayInBulk,
@@ -95,7 +95,7 @@ pub(super) enum Event {
     /// An operator acts at the moment that it waited for.
     Ambush {
         life: u64,
-        moment: Moment,
+        moment: AmbushMoment,
     },
     /// The disk decays while the hub runs.
     Decay,
@@ -123,7 +123,7 @@ pub(super) enum Event {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Moment {
+pub(super) enum AmbushMoment {
     /// A transfer is reserved, and its payee has not answered. The DFSP is one of its parties.
     InFlight { id: TransferId, dfsp: usize },
     /// The process runs again, but the lanes still read their backlog.

@@ -31,7 +31,7 @@ use upesi_journal::Disk;
 use upesi_journal::sim_disk::{Random, SimDisk};
 use upesi_types::TransferId;
 
-use self::bulks::Payroll;
+use self::bulks::BulkTraffic;
 use self::calls::Call;
 use self::change_sets::ChangeSets;
 use self::cluster::Cluster;
@@ -41,9 +41,9 @@ use self::event::{Event, Schedule};
 use self::operator::Operator;
 use self::process::Tuning;
 use self::retention::Retention;
-use self::treasury::Treasury;
+use self::treasury::SettlementTraffic;
 use crate::archive::SimArchive;
-use crate::auditor::{Auditor, Seen};
+use crate::auditor::{Auditor, ObservedRequest};
 use crate::clock::ClockKeeper;
 use crate::hub::Hub;
 use crate::message::{Request, Spec};
@@ -140,13 +140,13 @@ pub struct World {
     calls: BTreeMap<u64, Call>,
     next_call: u64,
     /// Earlier requests, for replays: the hub's life, the sender, the request and its meaning.
-    history: Vec<(u64, usize, Arc<Request>, Seen)>,
+    history: Vec<(u64, usize, Arc<Request>, ObservedRequest)>,
     phase: Phase,
     retention: Retention,
-    treasury: Treasury,
+    treasury: SettlementTraffic,
     change_sets: ChangeSets,
     exchange: Exchange,
-    payroll: Payroll,
+    payroll: BulkTraffic,
     /// The other nodes, in a cluster.
     cluster: Option<Cluster>,
 }
@@ -197,10 +197,10 @@ impl World {
             history: Vec::new(),
             phase: Phase::Trouble,
             retention: Retention::new(seed, &plan),
-            treasury: Treasury::new(seed, &plan),
+            treasury: SettlementTraffic::new(seed, &plan),
             change_sets: ChangeSets::new(seed),
             exchange: Exchange::new(seed, &plan),
-            payroll: Payroll::new(seed, &plan),
+            payroll: BulkTraffic::new(seed, &plan),
             cluster: plan.faults.nodes.then(|| Cluster::draw(seed)),
             random,
             plan,
@@ -266,17 +266,17 @@ impl World {
             Event::Callback { life, number, key, request } => self.callback(life, number, key, &request),
             Event::Pay => self.begin_transfer(),
             Event::Put { spec, by, ending, is_right } => self.send_put(spec, by, ending, is_right),
-            Event::Convert => self.begin_conversion(),
+            Event::Convert => self.begin_fx_transfer(),
             Event::SendDetermining { spec, amount } => self.send_determining(spec, amount),
-            Event::PutConversion { conversion, ending, is_right } => {
-                self.send_conversion_put(conversion, ending, is_right);
+            Event::PutFxTransfer { fx_transfer, ending, is_right } => {
+                self.send_fx_transfer_put(fx_transfer, ending, is_right);
             }
             Event::PayInBulk => self.begin_bulk(),
             Event::PutBulk { bulk, answer } => self.send_bulk_put(bulk, answer),
             Event::Mischief => {
                 self.plan_mischief();
                 self.mischief();
-                self.conversion_mischief();
+                self.fx_transfer_mischief();
                 self.bulk_mischief();
             }
             Event::Operate => self.operate(),
@@ -326,8 +326,10 @@ impl World {
         counts.fees = settled.fees;
         counts.committed_through_proxy = self.auditor.committed_through_proxy();
         let converted = self.auditor.converted();
-        (counts.conversions_committed, counts.conversions_aborted) = (converted.committed, converted.aborted);
-        (counts.conversions_expired, counts.conversions_of_payees) = (converted.expired, converted.of_payees);
+        (counts.fx_transfers_committed, counts.fx_transfers_aborted) =
+            (converted.committed, converted.aborted);
+        (counts.fx_transfers_expired, counts.fx_transfers_of_payees) =
+            (converted.expired, converted.of_payees);
         let bulks = self.auditor.bulks();
         (counts.bulks_completed, counts.bulks_rejected) = (bulks.completed, bulks.rejected);
         (counts.bulks_in_part, counts.bulks_in_slices) = (bulks.in_part, bulks.in_slices);

@@ -188,7 +188,7 @@ impl World {
         if let Command::Admin(command) = &command {
             self.auditor.outside.treasurer.asked.ask(command);
         }
-        if let Command::Act(act) = &command {
+        if let Command::Audited(act) = &command {
             self.note_proposed(act);
         }
         if let Some(hub) = &mut self.hub {
@@ -276,7 +276,7 @@ impl World {
         let Some(outcome) = reply.ok().and_then(Reply::into_outcome) else { return };
         let Some(command) = self.operator.current.take() else { return };
         self.counts.operations += 1;
-        if matches!(command, Command::Act(_)) {
+        if matches!(command, Command::Audited(_)) {
             return self.set_told(outcome);
         }
         if let (Command::Admin(command), Ok(_)) = (&command, &outcome)

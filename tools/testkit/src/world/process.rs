@@ -6,7 +6,7 @@ use std::time::Duration;
 use upesi_delivery::lanes::CourierConfig;
 use upesi_engine::{Clock, EngineOptions, StartError, Storage};
 use upesi_journal::Disk;
-use upesi_journal::sim_disk::{Fault, Kept, Random};
+use upesi_journal::sim_disk::{DiskFault, Random, SurvivingData};
 use upesi_ledger::{Bulk, BulkState, ItemState, LedgerConfig, Limits};
 
 use super::World;
@@ -74,11 +74,11 @@ impl Tuning {
 }
 
 /// Draws what survives a loss of power.
-pub(super) fn draw_kept(random: &mut Random) -> Kept {
+pub(super) fn draw_kept(random: &mut Random) -> SurvivingData {
     match random.below(3) {
-        0 => Kept::Everything,
-        1 => Kept::Nothing,
-        _ => Kept::Some(random.bits()),
+        0 => SurvivingData::Everything,
+        1 => SurvivingData::Nothing,
+        _ => SurvivingData::Some(random.bits()),
     }
 }
 
@@ -321,7 +321,7 @@ impl World {
         if self.is_troubled() && self.plan.faults.crashes && self.random.one_in(4) {
             // The next start is cut off, too.
             let ordinal = self.random.below(STARTING_OPERATIONS);
-            self.disk.inject(ordinal, Fault::Crash);
+            self.disk.inject(ordinal, DiskFault::Crash);
             self.start_cut_at = Some(ordinal);
         }
         let pause =

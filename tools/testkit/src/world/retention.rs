@@ -18,7 +18,7 @@ use super::World;
 use super::dfsp::LASTING_MS;
 use super::event::Event;
 use super::phase::Phase;
-use crate::auditor::{Finished, Seen};
+use crate::auditor::{Finished, ObservedRequest};
 use crate::plan::Plan;
 
 /// Separates the random stream of retention from a seed's other streams.
@@ -105,7 +105,7 @@ impl World {
     fn export(&mut self, first_seq: u64, last_seq: u64) {
         let mut exported = Vec::new();
         let visited = self.archive.for_each_in(first_seq, &mut |id, bytes| {
-            if id.as_conversion().is_some() || id.as_bulk().is_some() {
+            if id.as_fx_transfer().is_some() || id.as_bulk().is_some() {
                 return ControlFlow::Continue(());
             }
             exported.extend(Transfer::decode(&mut Decoder(bytes)).ok().map(|transfer| finished(&transfer)));
@@ -156,7 +156,8 @@ impl World {
 
     /// Sends some of the prepares again. Their transfers are unknown by now.
     fn send_removed_again(&mut self, gone: &BTreeSet<TransferId>) {
-        let is_of_them = |seen: &Seen| matches!(seen, Seen::Prepare { id, .. } if gone.contains(id));
+        let is_of_them =
+            |seen: &ObservedRequest| matches!(seen, ObservedRequest::Prepare { id, .. } if gone.contains(id));
         let again = self.history.iter().filter(|(.., seen)| is_of_them(seen));
         let again: Vec<_> =
             again.map(|(_, from, request, seen)| (*from, Arc::clone(request), seen.clone())).collect();

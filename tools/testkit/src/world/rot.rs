@@ -10,7 +10,7 @@
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use upesi_journal::sim_disk::{Fault, Random, SimDisk};
+use upesi_journal::sim_disk::{DiskFault, Random, SimDisk};
 use upesi_journal::{Disk, Reader, SnapshotStore};
 use upesi_tables::archive::Archive as _;
 
@@ -108,9 +108,9 @@ impl World {
                 let drawn = draw_bit(&self.disk, &mut self.mischance);
                 return self.flip(drawn);
             }
-            1 | 2 => Fault::LostWrite,
-            3 => Fault::MisdirectedWrite { sectors: 1 + self.mischance.below(SECTORS_MAX) as u32 },
-            _ => Fault::StaleWrite { sector: self.mischance.below(SECTORS_MAX) as u32 },
+            1 | 2 => DiskFault::LostWrite,
+            3 => DiskFault::MisdirectedWrite { sectors: 1 + self.mischance.below(SECTORS_MAX) as u32 },
+            _ => DiskFault::StaleWrite { sector: self.mischance.below(SECTORS_MAX) as u32 },
         };
         let file = FILES[self.mischance.below(FILES.len() as u64) as usize];
         self.say(format_args!("fault: {fault:?} in {file}"));
@@ -123,8 +123,8 @@ impl World {
         for fault in &deceptions[self.deceptions_seen..] {
             self.is_rotten = true;
             let count = match fault {
-                Fault::MisdirectedWrite { .. } => &mut self.counts.misdirected_writes,
-                Fault::StaleWrite { .. } => &mut self.counts.stale_writes,
+                DiskFault::MisdirectedWrite { .. } => &mut self.counts.misdirected_writes,
+                DiskFault::StaleWrite { .. } => &mut self.counts.stale_writes,
                 _ => &mut self.counts.lost_writes,
             };
             *count += 1;

@@ -5,12 +5,12 @@ use std::mem;
 use std::sync::Arc;
 
 use upesi_journal::Disk;
-use upesi_journal::sim_disk::{Fault, Strike};
+use upesi_journal::sim_disk::{DiskFault, FaultedOperation};
 
 use super::World;
 use super::event::Event;
 use super::phase::Phase;
-use crate::auditor::Seen;
+use crate::auditor::ObservedRequest;
 use crate::clock::true_time;
 use crate::hub::Hub;
 use crate::message;
@@ -48,7 +48,7 @@ impl World {
         self.operator_recalls();
         self.operator_ends_reservations();
         self.operator_accepts_clock();
-        let is_live = self.auditor.live_conversions() > 0 || self.auditor.live_bulks() > 0;
+        let is_live = self.auditor.live_fx_transfers() > 0 || self.auditor.live_bulks() > 0;
         if self.auditor.reserved() > 0 || is_live || self.hub.is_none() {
             return;
         }
@@ -59,7 +59,7 @@ impl World {
             }
             let spec = self.specs[*spec];
             let request = message::get(spec.id, spec.payer, true_time(self.now_us));
-            self.send(spec.payer, request, Seen::Get, 1);
+            self.send(spec.payer, request, ObservedRequest::Get, 1);
         }
         // The requests of retention are decided before the last comparison.
         let hub_rests = self.hub.as_ref().is_none_or(|hub| !hub.waits());
@@ -91,7 +91,7 @@ impl World {
             "{} transfers and {} conversions are reserved, {} bulks live, {} callbacks owed ({} parked), {unknown} ends unknown, {} calls open, \
              hub {}",
             self.auditor.reserved(),
-            self.auditor.live_conversions(),
+            self.auditor.live_fx_transfers(),
             self.auditor.live_bulks(),
             self.auditor.owed(),
             self.auditor.parked().len(),
@@ -166,12 +166,16 @@ impl World {
         let strikes = self.disk.strikes();
         for strike in &strikes[self.strikes_seen..] {
             let count = match strike {
-                Strike::Operation { ordinal, fault: Fault::Crash } if self.start_cut_at == Some(*ordinal) => {
+                FaultedOperation::Operation { ordinal, fault: DiskFault::Crash }
+                    if self.start_cut_at == Some(*ordinal) =>
+                {
                     &mut self.counts.starts_cut_off
                 }
-                Strike::Operation { fault: Fault::Crash, .. } => &mut self.counts.crashes_at_operation,
-                Strike::Operation { .. } => &mut self.counts.broken_operations,
-                Strike::Read { .. } => &mut self.counts.broken_reads,
+                FaultedOperation::Operation { fault: DiskFault::Crash, .. } => {
+                    &mut self.counts.crashes_at_operation
+                }
+                FaultedOperation::Operation { .. } => &mut self.counts.broken_operations,
+                FaultedOperation::Read { .. } => &mut self.counts.broken_reads,
             };
             *count += 1;
         }

@@ -37,7 +37,7 @@ const FEES: [SimFee; 2] = [
 ];
 
 #[derive(Debug)]
-pub(super) struct Treasury {
+pub(super) struct SettlementTraffic {
     is_on: bool,
     random: Random,
     /// Answered commands, which may be sent again.
@@ -48,7 +48,7 @@ pub(super) struct Treasury {
     has_fees: bool,
 }
 
-impl Treasury {
+impl SettlementTraffic {
     pub(super) fn new(seed: u64, plan: &Plan) -> Self {
         let mut random = Random::new(seed ^ STREAM);
         let finishes = random.one_in(2);
@@ -73,7 +73,7 @@ impl Treasury {
             .iter()
             .filter(|window| window.contents.iter().any(|one| one.state.can_be_settled()));
         let mut windows: Vec<_> = can_be_settled.map(|window| window.id).collect();
-        let room = Room::of(ledger);
+        let room = FreeCapacity::of(ledger);
         let open = ledger.windows().last().filter(|open| {
             (gives_up || room.for_window)
                 && open.state == WindowState::Open
@@ -177,12 +177,12 @@ impl Treasury {
 }
 
 /// The free capacity that a ledger certainly has.
-struct Room {
+struct FreeCapacity {
     for_window: bool,
     for_settlement: bool,
 }
 
-impl Room {
+impl FreeCapacity {
     fn of(ledger: &Ledger) -> Self {
         let limits = &ledger.config().limits;
         let kept: usize = ledger.settlements().iter().map(|settlement| settlement.accounts.len()).sum();
@@ -295,7 +295,7 @@ impl World {
             return true;
         };
         let mut treasury =
-            Treasury { random: self.treasury.random.clone(), done: Vec::new(), ..self.treasury };
+            SettlementTraffic { random: self.treasury.random.clone(), done: Vec::new(), ..self.treasury };
         treasury.next_step(hub.ledger(), false).is_none()
     }
 

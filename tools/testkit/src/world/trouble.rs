@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use upesi_journal::sim_disk::Fault;
+use upesi_journal::sim_disk::DiskFault;
 
 use super::World;
 use super::event::{Event, Relief};
@@ -66,7 +66,7 @@ impl World {
         self.plan_rot();
         self.plan_retention();
         self.plan_settlement();
-        self.plan_conversions();
+        self.plan_fx_transfers();
         self.plan_bulks();
         self.plan_nodes();
     }
@@ -118,10 +118,10 @@ impl World {
                 self.end_again(more);
             }
             Kind::CrashAtOperation => {
-                self.injure(Fault::Crash);
+                self.injure(DiskFault::Crash);
                 self.ambush_before_operation();
             }
-            Kind::BrokenOperation => self.injure(Fault::Broken),
+            Kind::BrokenOperation => self.injure(DiskFault::Broken),
             Kind::FullDisk => {
                 self.counts.full_disks += 1;
                 let room = self.random.below(64 * 1024);
@@ -166,7 +166,7 @@ impl World {
         }
     }
 
-    fn injure(&mut self, fault: Fault) {
+    fn injure(&mut self, fault: DiskFault) {
         let ordinal = self.disk.operations().len() as u64 + self.random.below(OPERATIONS_AHEAD);
         self.disk.inject(ordinal, fault);
     }

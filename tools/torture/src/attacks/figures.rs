@@ -23,14 +23,14 @@ const MEASURED_PERCENT_MIN: u64 = 50;
 
 /// The end of a payment or a request.
 #[derive(Clone, Debug)]
-pub struct Ended {
+pub struct EndedPayment {
     pub intended: Instant,
     /// Time from the due time to the end, or the failure.
     pub outcome: Result<Duration, String>,
 }
 
 /// The p99 of the payments that were due in that time, in microseconds; `None` if too few of them ended.
-pub fn p99_us(ended: &[Ended], from: Instant, to: Instant, rate_per_s: u64) -> Option<u64> {
+pub fn p99_us(ended: &[EndedPayment], from: Instant, to: Instant, rate_per_s: u64) -> Option<u64> {
     let due = ended.iter().filter(|ended| (from..to).contains(&ended.intended));
     let latencies = due.filter_map(|ended| ended.outcome.as_ref().ok());
     let mut us: Vec<u64> =
@@ -59,7 +59,7 @@ pub struct Round {
 
 impl Round {
     /// Computes the figures from the windows of the three phases.
-    pub fn of(windows: [Option<Window>; 3], ended: &[Ended], rate_per_s: u64) -> Self {
+    pub fn of(windows: [Option<Window>; 3], ended: &[EndedPayment], rate_per_s: u64) -> Self {
         let [quiet_p99_us, flood_p99_us, control_p99_us] = windows.map(|window| {
             let (from, to) = window?;
             p99_us(ended, from, to, rate_per_s)
@@ -98,7 +98,7 @@ pub fn median<T: Ord + Copy>(mut values: Vec<T>) -> Option<T> {
 }
 
 /// Number of successful payments, number of the others, and the failure of the first of these.
-pub fn outcomes(ended: &[Ended]) -> (u64, u64, Option<&str>) {
+pub fn outcomes(ended: &[EndedPayment]) -> (u64, u64, Option<&str>) {
     let mut failures = ended.iter().filter_map(|ended| ended.outcome.as_ref().err());
     let failed = failures.clone().count();
     ((ended.len() - failed) as u64, failed as u64, failures.next().map(String::as_str))
@@ -382,8 +382,9 @@ mod tests {
     fn p99_counts_payments_by_due_time_and_needs_enough() {
         let from = Instant::now();
         let ms = Duration::from_millis;
-        let ended = |at: u64, outcome| Ended { intended: from + ms(at), outcome };
-        let mut all: Vec<Ended> = (0..10).map(|number| ended(100 * number, Ok(ms(number + 1)))).collect();
+        let ended = |at: u64, outcome| EndedPayment { intended: from + ms(at), outcome };
+        let mut all: Vec<EndedPayment> =
+            (0..10).map(|number| ended(100 * number, Ok(ms(number + 1)))).collect();
         all.push(ended(1_000, Ok(ms(900))));
         assert_eq!(p99_us(&all, from, from + ms(1_000), 10), Some(10_000));
         assert_eq!(p99_us(&all, from, from + ms(1_000), 20), Some(10_000));

@@ -33,24 +33,24 @@ const REFUSED: &[u8] = b"HTTP/1.1 500 Internal Server Error\r\nContent-Length: 0
 const INTERIM: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
 /// Makes the request with this number.
-pub type Make = Arc<dyn Fn(u64) -> Bytes + Send + Sync>;
+pub type MakeRequest = Arc<dyn Fn(u64) -> Bytes + Send + Sync>;
 
 /// The activity of an attacker's connections.
 #[derive(Clone)]
-pub enum Means {
+pub enum AttackTraffic {
     /// Open connections from several addresses that send some bytes and stay open. With `drips`, each sends another
     /// byte every second.
     Hold { connections: usize, addresses: u8, opening: Bytes, drips: bool },
     /// Requests without waiting for answers: as fast as they are accepted, or at a rate; at most `count_max`. Without
     /// `reads`, the answers are never read.
-    Pipeline { connections: usize, make: Make, per_s: Option<u64>, count_max: u64, reads: bool },
+    Pipeline { connections: usize, make: MakeRequest, per_s: Option<u64>, count_max: u64, reads: bool },
     /// HTTP/2 requests whose answers are never read, or whose bodies never end.
     Streams(Streams),
     /// Handshakes, one after the other on each connection.
     Handshakes { connections: usize },
 }
 
-impl Means {
+impl AttackTraffic {
     const fn connections(&self) -> usize {
         match self {
             Self::Hold { connections, .. }
@@ -63,7 +63,7 @@ impl Means {
 
 /// The results, as the attacker sees them.
 #[derive(Clone, Debug, Default)]
-struct Tally {
+struct FloodCounts {
     sent: Arc<AtomicU64>,
     answered: Arc<OnceLock<String>>,
 }
@@ -71,20 +71,20 @@ struct Tally {
 /// A flood that continues until it is dropped.
 pub struct Flood {
     held: u64,
-    tally: Tally,
+    tally: FloodCounts,
     end: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Flood {
     /// Starts a flood on connections of this dialer.
-    pub fn start(means: Means, dialer: Dialer) -> Self {
+    pub fn start(means: AttackTraffic, dialer: Dialer) -> Self {
         let (end, ended) = oneshot::channel();
-        let tally = Tally::default();
+        let tally = FloodCounts::default();
         let counted = tally.clone();
-        let held = if let Means::Hold { connections, .. } = &means { *connections as u64 } else { 0 };
+        let held = if let AttackTraffic::Hold { connections, .. } = &means { *connections as u64 } else { 0 };
         let thread = on_thread(async move {
-            let addresses = if let Means::Hold { addresses, .. } = &means { *addresses } else { 1 };
+            let addresses = if let AttackTraffic::Hold { addresses, .. } = &means { *addresses } else { 1 };
             let first = u32::from(ADDRESS);
             let sources = (first..first + u32::from(addresses)).map(Ipv4Addr::from).cycle();
             for (source, number) in sources.take(means.connections()).zip(1_usize..) {
@@ -131,15 +131,15 @@ fn on_thread(story: impl Future<Output = ()> + Send + 'static) -> JoinHandle<()>
     })
 }
 
-async fn attack(means: Means, source: Ipv4Addr, dialer: Dialer, tally: Tally) {
+async fn attack(means: AttackTraffic, source: Ipv4Addr, dialer: Dialer, tally: FloodCounts) {
     loop {
         let pause = match (dialer.dial(source).await, &means) {
-            (Ok(stream), Means::Hold { opening, drips, .. }) => {
+            (Ok(stream), AttackTraffic::Hold { opening, drips, .. }) => {
                 tally.sent.fetch_add(1, Ordering::Relaxed);
                 let _ = hold(stream, opening, *drips).await;
                 AGAIN
             }
-            (Ok(stream), Means::Pipeline { make, per_s, count_max, reads, .. }) => {
+            (Ok(stream), AttackTraffic::Pipeline { make, per_s, count_max, reads, .. }) => {
                 let (reading, writing) = tokio::io::split(stream);
                 let written = pipeline(writing, make, *per_s, *count_max, &tally.sent);
                 // A separate task reads it, or it stays open and is never read.
@@ -151,18 +151,18 @@ async fn attack(means: Means, source: Ipv4Addr, dialer: Dialer, tally: Tally) {
                 }
                 AGAIN_SOON
             }
-            (Ok(stream), Means::Streams(requests)) => {
+            (Ok(stream), AttackTraffic::Streams(requests)) => {
                 let _ = streams::hold(stream, requests, &tally.sent).await;
                 AGAIN
             }
             // With TLS 1.3, the client's handshake ends before the server has checked the client's certificate.
-            (Ok(mut stream), Means::Handshakes { .. }) => {
+            (Ok(mut stream), AttackTraffic::Handshakes { .. }) => {
                 tally.sent.fetch_add(1, Ordering::Relaxed);
                 let _ = stream.read(&mut [0]).await;
                 AGAIN_SOON
             }
             // A rejected handshake was an attack as well.
-            (Err(_), Means::Handshakes { .. }) => {
+            (Err(_), AttackTraffic::Handshakes { .. }) => {
                 tally.sent.fetch_add(1, Ordering::Relaxed);
                 AGAIN_SOON
             }
@@ -187,7 +187,7 @@ async fn hold(mut stream: Stream, opening: &[u8], drips: bool) -> std::io::Resul
 
 async fn pipeline(
     mut writing: impl AsyncWriteExt + Unpin,
-    make: &Make,
+    make: &MakeRequest,
     per_s: Option<u64>,
     count_max: u64,
     sent: &AtomicU64,
@@ -211,7 +211,7 @@ async fn pipeline(
     Ok(())
 }
 
-async fn discard(mut reading: impl AsyncReadExt + Unpin, tally: Tally) {
+async fn discard(mut reading: impl AsyncReadExt + Unpin, tally: FloodCounts) {
     let mut buffer = vec![0; 1 << 16];
     while let Ok(1..) = reading.read(&mut buffer).await {
         tally.answered.get_or_init(|| String::from_utf8_lossy(&buffer[..STATUS_BYTES]).into_owned());
@@ -220,7 +220,7 @@ async fn discard(mut reading: impl AsyncReadExt + Unpin, tally: Tally) {
 
 /// Behaviour of the attacker's own endpoint towards the hub.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Manner {
+pub enum EndpointBehaviour {
     Polite,
     /// Sends `100 Continue` without end.
     Interim,
@@ -233,7 +233,7 @@ pub enum Manner {
 /// A server of the attacker: its endpoint as DFSP and as oracle, or a stand-in for a hub.
 pub struct Endpoint {
     address: SocketAddr,
-    manner: watch::Sender<Manner>,
+    manner: watch::Sender<EndpointBehaviour>,
     counts: Counts,
 }
 
@@ -249,7 +249,7 @@ impl Endpoint {
         let listener = std::net::TcpListener::bind((ADDRESS, 0))?;
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
-        let (manner, mut shown) = watch::channel(Manner::Polite);
+        let (manner, mut shown) = watch::channel(EndpointBehaviour::Polite);
         let counts = Counts::default();
         let counted = counts.clone();
         on_thread(async move {
@@ -273,7 +273,7 @@ impl Endpoint {
     }
 
     /// Changes the behaviour from now on. Existing connections end.
-    pub fn behave(&self, manner: Manner) {
+    pub fn behave(&self, manner: EndpointBehaviour) {
         self.manner.send_replace(manner);
     }
 
@@ -288,7 +288,7 @@ impl Endpoint {
     }
 }
 
-async fn serve(stream: TcpStream, mut shown: watch::Receiver<Manner>, counts: Counts) {
+async fn serve(stream: TcpStream, mut shown: watch::Receiver<EndpointBehaviour>, counts: Counts) {
     let manner = *shown.borrow_and_update();
     tokio::select! {
         _ = answer(stream, manner, &counts) => {}
@@ -296,8 +296,8 @@ async fn serve(stream: TcpStream, mut shown: watch::Receiver<Manner>, counts: Co
     }
 }
 
-async fn answer(mut stream: TcpStream, manner: Manner, counts: &Counts) -> std::io::Result<()> {
-    if manner == Manner::Silent {
+async fn answer(mut stream: TcpStream, manner: EndpointBehaviour, counts: &Counts) -> std::io::Result<()> {
+    if manner == EndpointBehaviour::Silent {
         return std::future::pending().await;
     }
     let (mut buffer, mut head, mut ends) = (vec![0; 1 << 16], Vec::new(), 0);
@@ -310,18 +310,18 @@ async fn answer(mut stream: TcpStream, manner: Manner, counts: &Counts) -> std::
         for byte in &buffer[..count] {
             head.push(*byte);
             if head_ends(&mut ends, *byte) {
-                let is_refused = manner == Manner::Refusing && is_tenth(&head);
+                let is_refused = manner == EndpointBehaviour::Refusing && is_tenth(&head);
                 counts.delivered.fetch_add(u64::from(!is_refused), Ordering::Relaxed);
                 answers.extend_from_slice(if is_refused { REFUSED } else { TAKEN });
                 head.clear();
             }
         }
         match manner {
-            Manner::Interim if !answers.is_empty() => {
+            EndpointBehaviour::Interim if !answers.is_empty() => {
                 let many = INTERIM.repeat(400);
                 while stream.write_all(&many).await.is_ok() {}
             }
-            Manner::Drips if !answers.is_empty() => {
+            EndpointBehaviour::Drips if !answers.is_empty() => {
                 stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n").await?;
                 while stream.write_all(b"a").await.is_ok() {
                     sleep(DRIP).await;
@@ -382,15 +382,24 @@ mod tests {
     #[test]
     fn flood_reaches_a_server_and_ends_when_dropped() {
         let server = Endpoint::listen().unwrap();
-        let make: Make = Arc::new(|_| Bytes::from_static(b"GET / HTTP/1.1\r\n\r\n"));
-        let means =
-            Means::Pipeline { connections: 1, make, per_s: Some(1_000_000), count_max: 50, reads: true };
+        let make: MakeRequest = Arc::new(|_| Bytes::from_static(b"GET / HTTP/1.1\r\n\r\n"));
+        let means = AttackTraffic::Pipeline {
+            connections: 1,
+            make,
+            per_s: Some(1_000_000),
+            count_max: 50,
+            reads: true,
+        };
         let flood = Flood::start(means, Dialer::clear(server.address()));
         while flood.sent() < 50 || flood.answered().is_empty() {
             std::thread::yield_now();
         }
-        let held =
-            Means::Hold { connections: 3, addresses: 2, opening: Bytes::from_static(b"G"), drips: true };
+        let held = AttackTraffic::Hold {
+            connections: 3,
+            addresses: 2,
+            opening: Bytes::from_static(b"G"),
+            drips: true,
+        };
         let held = Flood::start(held, Dialer::clear(server.address()));
         while held.sent() < 3 || server.taken() < 4 {
             std::thread::yield_now();

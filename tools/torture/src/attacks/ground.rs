@@ -23,10 +23,10 @@ use upesi_sim::{
 use upesi_types::{Amount, Currency};
 
 use super::dial::Dialer;
-use super::figures::{Ended, Window};
-use super::flood::{Endpoint, Means};
+use super::figures::{EndedPayment, Window};
+use super::flood::{AttackTraffic, Endpoint};
 use super::list::{Attack, Credential, DFSPS, HONEST, HOSTILE, METRICS, Port, quote};
-use super::mutual::Mutual;
+use super::mutual::MutualTlsFiles;
 use super::streams::{self, PROBE_TIMEOUT};
 use super::{Plan, told};
 use crate::pacing::Pacer;
@@ -49,7 +49,7 @@ const ENDPOINTS: [(&str, &str); 2] = [
 ];
 
 /// Everything that is needed to run an attack.
-pub struct Ground {
+pub struct AttackSetup {
     pub hub: HubProcess,
     pub payments: Payments,
     /// The attacker's endpoint, as DFSP and as oracle.
@@ -57,7 +57,7 @@ pub struct Ground {
     pub simulator: Simulator,
     /// Maximum memory of the hub, in MiB.
     pub rss_mib_max: u64,
-    mutual: Option<Mutual>,
+    mutual: Option<MutualTlsFiles>,
     probes: Arc<Probes>,
     log: PathBuf,
 }
@@ -69,7 +69,7 @@ pub struct Probes {
     pub asked: AtomicU64,
     pub unanswered: AtomicU64,
     /// New connections of a DFSP, from the connection to the answer.
-    fresh: Mutex<Vec<Ended>>,
+    fresh: Mutex<Vec<EndedPayment>>,
     number: AtomicU64,
     open: AtomicU64,
     /// TLS of the DFSP and of the operator.
@@ -82,18 +82,18 @@ pub struct Probes {
 async fn start_hub(
     binary: &Path,
     data: &Path,
-    mutual: Option<&Mutual>,
+    mutual: Option<&MutualTlsFiles>,
     settings: &[String],
     log: Option<&Path>,
 ) -> Result<HubProcess, String> {
-    let secured = mutual.map(Mutual::arguments).unwrap_or_default();
-    let calls = mutual.map(Mutual::calls).transpose()?.unwrap_or_default();
+    let secured = mutual.map(MutualTlsFiles::arguments).unwrap_or_default();
+    let calls = mutual.map(MutualTlsFiles::calls).transpose()?.unwrap_or_default();
     let settings = [&secured, settings].concat();
     let started = HubProcess::start_secured(binary, &data.join("hub"), &settings, log, calls).await;
     started.map_err(told)
 }
 
-impl Ground {
+impl AttackSetup {
     /// Starts a hub with its default settings, with a metrics port if the attack is on this port, and the payments.
     /// Fails if something cannot be started.
     pub async fn start(
@@ -108,12 +108,12 @@ impl Ground {
         };
         let log = data.join("hub.log");
         let mutual =
-            (attack.credential != Credential::None).then(|| Mutual::make(data, DFSPS)).transpose()?;
+            (attack.credential != Credential::None).then(|| MutualTlsFiles::make(data, DFSPS)).transpose()?;
         let is_of_metrics = attack.port == Port::Metrics;
         let settings: Vec<_> =
             is_of_metrics.then(|| format!("--set=metrics.listen={METRICS}")).into_iter().collect();
         let hub = start_hub(&binary, data, mutual.as_ref(), &settings, Some(&log)).await?;
-        let operators = mutual.as_ref().map(Mutual::operators);
+        let operators = mutual.as_ref().map(MutualTlsFiles::operators);
         let admin = AdminClient::with_tls(&hub.admin_url(), operators).map_err(told)?;
         let mut config = SimConfig::new(DFSPS, Upstream::Hub(hub.fspiop_url()));
         if let Some(mutual) = &mutual {
@@ -131,7 +131,7 @@ impl Ground {
         }
         let tls =
             mutual.as_ref().map(|mutual| Ok::<_, String>([mutual.honest("dfsp-1")?, mutual.operator()?]));
-        let speak_http_2 = matches!(attack.means, Means::Streams(_));
+        let speak_http_2 = matches!(attack.means, AttackTraffic::Streams(_));
         let probes = Arc::new(Probes { tls: tls.transpose()?, speak_http_2, ..Probes::default() });
         let mut payments = Payments::prepare(&simulator, HONEST, plan.rate_per_s, workers).await?;
         payments.resume();
@@ -182,7 +182,7 @@ impl Ground {
     }
 
     /// New connections of an honest DFSP so far.
-    pub fn fresh(&self) -> Vec<Ended> {
+    pub fn fresh(&self) -> Vec<EndedPayment> {
         self.probes.fresh.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -197,7 +197,7 @@ impl Ground {
 
     /// Waits until the hub's positions agree with the DFSPs' own books. Returns the remaining differences.
     pub async fn books(&self) -> Vec<String> {
-        let operators = self.mutual.as_ref().map(Mutual::operators);
+        let operators = self.mutual.as_ref().map(MutualTlsFiles::operators);
         let Ok(admin) = AdminClient::with_tls(&self.hub.admin_url(), operators) else { return Vec::new() };
         let deadline = Instant::now() + PATIENCE;
         loop {
@@ -290,7 +290,7 @@ impl Probes {
         counter.fetch_add(1, Ordering::AcqRel);
         if matches!(probe, Probe::Dfsp) {
             let mut fresh = self.fresh.lock().unwrap_or_else(PoisonError::into_inner);
-            fresh.push(Ended { intended, outcome });
+            fresh.push(EndedPayment { intended, outcome });
         }
         self.open.fetch_sub(1, Ordering::AcqRel);
     }
@@ -323,17 +323,17 @@ const PAYMENT_PATIENCE: Duration = Duration::from_secs(30);
 
 /// Payments between the first DFSPs of a simulator.
 pub struct Payments {
-    shared: Arc<Shared>,
+    shared: Arc<PaymentsState>,
     workers: Arc<Workers>,
     rate_per_s: u64,
     pacer: Option<Pacer>,
 }
 
-struct Shared {
+struct PaymentsState {
     originators: Vec<Originator>,
     dfsps: u64,
     begun: AtomicU64,
-    samples: Mutex<Vec<Ended>>,
+    samples: Mutex<Vec<EndedPayment>>,
 }
 
 impl Payments {
@@ -346,7 +346,7 @@ impl Payments {
         workers: &Arc<Workers>,
     ) -> Result<Self, String> {
         let originators = (0_u64..).zip(AMOUNTS).map(|(nonce, amount)| originator(simulator, nonce, amount));
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(PaymentsState {
             originators: originators.collect(),
             dfsps: dfsps as u64,
             begun: AtomicU64::new(0),
@@ -384,7 +384,7 @@ impl Payments {
         }
     }
 
-    pub fn ended(&self) -> Vec<Ended> {
+    pub fn ended(&self) -> Vec<EndedPayment> {
         self.shared.samples().clone()
     }
 }
@@ -408,7 +408,7 @@ pub fn currency() -> Currency {
     Currency::parse("KES").unwrap_or_else(|| unreachable!("KES is a currency"))
 }
 
-impl Shared {
+impl PaymentsState {
     async fn pay(&self, number: u64, intended: Instant) {
         let drawn = mix(number);
         let payer = drawn % self.dfsps;
@@ -417,11 +417,12 @@ impl Shared {
         let report = originator.payment(number, payer as usize, payee as usize, intended).await;
         let PaymentReport { ended, result, .. } = report;
         let latency = ended.saturating_duration_since(intended);
-        let ended = Ended { intended, outcome: result.map(|()| latency).map_err(|error| error.to_string()) };
+        let ended =
+            EndedPayment { intended, outcome: result.map(|()| latency).map_err(|error| error.to_string()) };
         self.samples().push(ended);
     }
 
-    fn samples(&self) -> MutexGuard<'_, Vec<Ended>> {
+    fn samples(&self) -> MutexGuard<'_, Vec<EndedPayment>> {
         self.samples.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

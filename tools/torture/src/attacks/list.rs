@@ -9,7 +9,7 @@ use upesi_http::Bytes;
 use upesi_types::Timestamp;
 
 use super::figures::Bounds;
-use super::flood::{Make, Manner, Means};
+use super::flood::{AttackTraffic, EndpointBehaviour, MakeRequest};
 use super::streams::Streams;
 
 /// Number of DFSPs in the scheme. The first four are honest, and the last one is the attacker's.
@@ -49,9 +49,9 @@ pub struct Attack {
     /// Its name, for `--only` and in the evidence.
     pub name: &'static str,
     pub what: &'static str,
-    pub means: Means,
+    pub means: AttackTraffic,
     pub port: Port,
-    pub manner: Manner,
+    pub manner: EndpointBehaviour,
     /// Whether the flood alone keeps the machine busy, so that it is compared with the same flood against a stand-in.
     pub has_control: bool,
     /// Bounds in addition to the common ones.
@@ -64,13 +64,13 @@ pub struct Attack {
 }
 
 impl Attack {
-    fn new(name: &'static str, what: &'static str, means: Means) -> Self {
+    fn new(name: &'static str, what: &'static str, means: AttackTraffic) -> Self {
         Self {
             name,
             what,
             means,
             port: Port::Dfsps,
-            manner: Manner::Polite,
+            manner: EndpointBehaviour::Polite,
             has_control: false,
             bounds: Bounds::default(),
             time: None,
@@ -88,7 +88,7 @@ impl Attack {
         Self { bounds, has_control: true, ..self }
     }
 
-    fn behaving(self, manner: Manner) -> Self {
+    fn behaving(self, manner: EndpointBehaviour) -> Self {
         Self { manner, bounds: Bounds { calls: true, ..self.bounds }, ..self }
     }
 
@@ -166,34 +166,34 @@ fn bulk(number: u64, source: &str, length: usize) -> Vec<u8> {
     request("POST /bulkTransfers", source, "dfsp-1", &body, length)
 }
 
-fn hold(connections: usize, opening: Vec<u8>) -> Means {
+fn hold(connections: usize, opening: Vec<u8>) -> AttackTraffic {
     let drips = !opening.is_empty();
-    Means::Hold { connections, addresses: 1, opening: opening.into(), drips }
+    AttackTraffic::Hold { connections, addresses: 1, opening: opening.into(), drips }
 }
 
-fn pipeline(make: impl Fn(u64) -> Vec<u8> + Send + Sync + 'static) -> Means {
-    let make: Make = Arc::new(move |number| Bytes::from(make(number)));
-    Means::Pipeline { connections: 1, make, per_s: None, count_max: u64::MAX, reads: true }
+fn pipeline(make: impl Fn(u64) -> Vec<u8> + Send + Sync + 'static) -> AttackTraffic {
+    let make: MakeRequest = Arc::new(move |number| Bytes::from(make(number)));
+    AttackTraffic::Pipeline { connections: 1, make, per_s: None, count_max: u64::MAX, reads: true }
 }
 
 /// The same request again and again, in blocks.
-fn pages(path: &str, connections: usize, reads: bool) -> Means {
+fn pages(path: &str, connections: usize, reads: bool) -> AttackTraffic {
     let block = Bytes::from(format!("GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n").repeat(BLOCK));
-    let make: Make = Arc::new(move |_| block.clone());
-    Means::Pipeline { connections, make, per_s: None, count_max: u64::MAX, reads }
+    let make: MakeRequest = Arc::new(move |_| block.clone());
+    AttackTraffic::Pipeline { connections, make, per_s: None, count_max: u64::MAX, reads }
 }
 
 /// Requests at a rate per second. The hub answers them with callbacks to the attacker as DFSP.
-fn provoke(per_s: u64) -> Means {
+fn provoke(per_s: u64) -> AttackTraffic {
     let state = |number| request(&format!("GET /transfers/{}", id(number)), HOSTILE, "", "", 0);
     paced(pipeline(state), Some(per_s), u64::MAX)
 }
 
 /// Limits the rate per second and the total number.
-fn paced(means: Means, rate: Option<u64>, most: u64) -> Means {
+fn paced(means: AttackTraffic, rate: Option<u64>, most: u64) -> AttackTraffic {
     match means {
-        Means::Pipeline { connections, make, reads, .. } => {
-            Means::Pipeline { connections, make, per_s: rate, count_max: most, reads }
+        AttackTraffic::Pipeline { connections, make, reads, .. } => {
+            AttackTraffic::Pipeline { connections, make, per_s: rate, count_max: most, reads }
         }
         held => held,
     }
@@ -245,24 +245,25 @@ fn endpoints() -> Vec<Attack> {
     let alias = pipeline(|number| request(&format!("GET /parties/ALIAS/a{number}"), HOSTILE, "", "", 0));
     let quotes = pipeline(|number| quote(number, QUOTING, HOSTILE, 4_900_000));
     let what = "a DFSP that answers callbacks about one of ten transfers with 500, for a minute";
-    let tenth = Attack::new("tenth-refused", what, provoke(300)).behaving(Manner::Refusing);
+    let tenth = Attack::new("tenth-refused", what, provoke(300)).behaving(EndpointBehaviour::Refusing);
     let bounds = Bounds { delivered_permille_min: Some(850), ..tenth.bounds };
     let interim = "a DFSP that answers callbacks with `100 Continue` without end";
     let silent = "230 quotes of 4.9 MB to a DFSP that reads nothing";
     let drips = "a DFSP that answers callbacks byte by byte";
     vec![
-        Attack::new("interim-dfsp", interim, provoke(20)).behaving(Manner::Interim),
+        Attack::new("interim-dfsp", interim, provoke(20)).behaving(EndpointBehaviour::Interim),
         Attack::new(
             "interim-oracle",
             "an oracle that answers `100 Continue` without end",
             paced(alias, Some(20), u64::MAX),
         )
-        .behaving(Manner::Interim),
+        .behaving(EndpointBehaviour::Interim),
         Attack {
             time: Some(Duration::from_secs(30)),
-            ..Attack::new("silent-quotes", silent, paced(quotes, None, 230)).behaving(Manner::Silent)
+            ..Attack::new("silent-quotes", silent, paced(quotes, None, 230))
+                .behaving(EndpointBehaviour::Silent)
         },
-        Attack::new("slow-callbacks", drips, provoke(20)).behaving(Manner::Drips),
+        Attack::new("slow-callbacks", drips, provoke(20)).behaving(EndpointBehaviour::Drips),
         Attack { bounds, time: Some(Duration::from_secs(60)), ..tenth },
     ]
 }
@@ -272,7 +273,8 @@ fn connections() -> Vec<Attack> {
     let slow_head = b"POST /transfers HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Slow: ".to_vec();
     let slow_body = request("POST /transfers", HOSTILE, "dfsp-1", "", 60_000);
     let idle = |connections| hold(connections, Vec::new());
-    let army = Means::Hold { connections: 10_500, addresses: 32, opening: Bytes::new(), drips: false };
+    let army =
+        AttackTraffic::Hold { connections: 10_500, addresses: 32, opening: Bytes::new(), drips: false };
     let short = "1,100 idle connections to a hub that may open 1,024 files";
     let unread = "64 connections that request pages and never read a response";
     vec![
@@ -300,7 +302,7 @@ fn secured() -> Vec<Attack> {
     let unread =
         |connections, path, source| Streams { connections, requests: 32, path, source, has_half_body: false };
     let half = Streams { has_half_body: true, ..unread(340, "/transfers", Some(HOSTILE)) };
-    let chains = Means::Handshakes { connections: 40 };
+    let chains = AttackTraffic::Handshakes { connections: 40 };
     let long = "40 connections that present ten authorities of one name, again and again";
     let operators = "2 connections without a certificate that never read their 32 HTTP/2 responses";
     let dfsps = "340 connections of a DFSP that never read their 32 HTTP/2 responses";
@@ -312,7 +314,7 @@ fn secured() -> Vec<Attack> {
     let after = "10,500 connections of a DFSP: one good request, and then a body that never ends";
     vec![
         Attack::new("long-chains", long, chains).with(Credential::LongChain),
-        Attack::new("unread-operators", operators, Means::Streams(unread(2, "/participants", None)))
+        Attack::new("unread-operators", operators, AttackTraffic::Streams(unread(2, "/participants", None)))
             .with(Credential::Anonymous)
             .at(Port::Operators),
         Attack {
@@ -320,13 +322,13 @@ fn secured() -> Vec<Attack> {
             ..Attack::new(
                 "unread-dfsps",
                 dfsps,
-                Means::Streams(unread(340, "/participants/MSISDN/1", Some(HOSTILE))),
+                AttackTraffic::Streams(unread(340, "/participants/MSISDN/1", Some(HOSTILE))),
             )
             .with(Credential::Dfsp)
         },
         Attack {
             has_control: true,
-            ..Attack::new("half-bodies", halves, Means::Streams(half)).with(Credential::Dfsp)
+            ..Attack::new("half-bodies", halves, AttackTraffic::Streams(half)).with(Credential::Dfsp)
         },
         Attack::new("slow-after-good", after, hold(10_500, served.concat())).with(Credential::Dfsp),
     ]
@@ -337,14 +339,21 @@ fn shares() -> Vec<Attack> {
     let lookups = pipeline(|_| request("GET /parties/MSISDN/26100000001", HOSTILE, "", "", 0));
     let small = pipeline(|number| prepare(number, HOSTILE, 16_000));
     let bare = Bytes::from("GET /transfers/b51ec534-ee48-4575-b6a9-ead2955b8069 HTTP/1.1\r\nHost: x\r\n\r\n");
-    let bare: Make = Arc::new(move |_| bare.clone());
-    let bare = Means::Pipeline { connections: 50, make: bare, per_s: None, count_max: u64::MAX, reads: true };
+    let bare: MakeRequest = Arc::new(move |_| bare.clone());
+    let bare = AttackTraffic::Pipeline {
+        connections: 50,
+        make: bare,
+        per_s: None,
+        count_max: u64::MAX,
+        reads: true,
+    };
     let long = Bytes::from(format!(
         "POST /{} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 0\r\n\r\n",
         "a".repeat(7_000)
     ));
-    let long: Make = Arc::new(move |_| long.clone());
-    let long = Means::Pipeline { connections: 4, make: long, per_s: None, count_max: u64::MAX, reads: true };
+    let long: MakeRequest = Arc::new(move |_| long.clone());
+    let long =
+        AttackTraffic::Pipeline { connections: 4, make: long, per_s: None, count_max: u64::MAX, reads: true };
     vec![
         Attack {
             has_control: true,

@@ -20,13 +20,15 @@ use upesi_lab::allow_many_files;
 use self::dial::Dialer;
 pub use self::figures::{AttacksRun, SUBJECT};
 pub(crate) use self::figures::{Window, median, ms, outcomes};
-use self::flood::{Endpoint, Flood, Manner, Means};
-use self::ground::{Ground, PROBES_PER_S, stream};
+use self::flood::{AttackTraffic, Endpoint, EndpointBehaviour, Flood};
+use self::ground::{AttackSetup, PROBES_PER_S, stream};
 pub(crate) use self::ground::{Payments, currency};
 use self::list::{Attack, Credential, METRICS, Port};
 use crate::black_hole::audit;
 use crate::told;
-pub use figures::{AttackResult, Bounds, Ended, P99_FLOOR_US, P99_PERMILLE_MAX, RSS_MIB_MAX, Round, times};
+pub use figures::{
+    AttackResult, Bounds, EndedPayment, P99_FLOOR_US, P99_PERMILLE_MAX, RSS_MIB_MAX, Round, times,
+};
 
 /// Duration of payments before the first phase, so that connections are open.
 const WARM_UP: Duration = Duration::from_secs(3);
@@ -85,7 +87,7 @@ async fn suffer(plan: &Plan, attack: &Attack) -> AttackResult {
 async fn suffer_on(plan: &Plan, attack: &Attack, result: &mut AttackResult) -> Result<(), String> {
     let data = tempfile::tempdir().map_err(told)?;
     let workers = Arc::new(Workers::start(2, "attacks").map_err(told)?);
-    let started = Ground::start(plan, data.path(), attack, &workers).await;
+    let started = AttackSetup::start(plan, data.path(), attack, &workers).await;
     let ground = match started {
         Ok(ground) => ground,
         Err(error) => {
@@ -107,7 +109,7 @@ async fn suffer_on(plan: &Plan, attack: &Attack, result: &mut AttackResult) -> R
 }
 
 struct Trial<'a> {
-    ground: Ground,
+    ground: AttackSetup,
     attack: &'a Attack,
     plan: &'a Plan,
     windows: Vec<[Option<Window>; 3]>,
@@ -146,7 +148,7 @@ impl Trial<'_> {
         self.result.called += self.ground.endpoint.taken() - came;
         let rate_per_s = flood.sent() / seconds;
         drop(flood);
-        self.ground.endpoint.behave(Manner::Polite);
+        self.ground.endpoint.behave(EndpointBehaviour::Polite);
         self.windows[place][1] = Some(outcome?);
         let more = written.saturating_sub(quiet);
         self.result.written_kib_per_s = self.result.written_kib_per_s.max(more);
@@ -166,13 +168,13 @@ impl Trial<'_> {
             self.ground.pass(SETTLING).await?;
         }
         let first = self.ground.pass(time.saturating_sub(LAST)).await?;
-        if self.attack.manner != Manner::Refusing {
+        if self.attack.manner != EndpointBehaviour::Refusing {
             let last = self.ground.pass(time.min(LAST)).await?;
             return Ok((first.0, last.1));
         }
         let before = self.ground.endpoint.delivered();
         let last = self.ground.pass(LAST).await?;
-        let Means::Pipeline { per_s: Some(per_s), .. } = self.attack.means else {
+        let AttackTraffic::Pipeline { per_s: Some(per_s), .. } = self.attack.means else {
             return Err("a flood that causes callbacks needs a rate".to_owned());
         };
         let due = per_s * LAST.as_secs();
@@ -197,7 +199,7 @@ impl Trial<'_> {
     /// does not know the attacker.
     async fn control(&mut self, rate_per_s: u64) -> Result<Window, String> {
         let mut means = self.attack.means.clone();
-        if let Means::Pipeline { per_s, .. } = &mut means {
+        if let AttackTraffic::Pipeline { per_s, .. } = &mut means {
             *per_s = Some(rate_per_s);
         }
         if self.attack.credential == Credential::None {

@@ -11,13 +11,13 @@ use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use upesi_http::ClientTls;
 use upesi_lab::HubTls;
 use upesi_pki::Trial;
-use upesi_settings::trial::{Secured, settings};
+use upesi_settings::trial::{SecuredParts, settings};
 use upesi_sim::SimSecurity;
 use upesi_tls::{ClientFiles, Protocols, present_s};
 use upesi_types::FspId;
 
 use super::dial::{Dialer, HTTP_2};
-use super::flood::Means;
+use super::flood::AttackTraffic;
 use super::list::{Attack, Credential, HOSTILE};
 use super::told;
 
@@ -28,12 +28,12 @@ const AUTHORITY: &str = "Trial scheme CA";
 const CHAIN: usize = 10;
 
 /// The files of hub, DFSPs and operators.
-pub struct Mutual {
+pub struct MutualTlsFiles {
     trial: Trial,
     operators: ClientTls,
 }
 
-impl Mutual {
+impl MutualTlsFiles {
     /// Creates all keys and certificates. Fails if a file cannot be written or read.
     pub fn make(directory: &Path, dfsps: usize) -> Result<Self, String> {
         let names: Vec<String> = (1..=dfsps).map(|number| format!("dfsp-{number}")).collect();
@@ -44,7 +44,7 @@ impl Mutual {
 
     /// Arguments of the hub.
     pub fn arguments(&self) -> Vec<String> {
-        let mut settings = settings(&self.trial, Secured { tls: true, ..Secured::default() });
+        let mut settings = settings(&self.trial, SecuredParts { tls: true, ..SecuredParts::default() });
         let own = self.trial.hub();
         for (key, value) in [
             ("mode", "tls".to_owned()),
@@ -94,7 +94,7 @@ impl Mutual {
             Credential::Dfsp => self.honest(HOSTILE)?,
             Credential::LongChain => long_chain(&*self.operator()?)?,
         };
-        if matches!(attack.means, Means::Streams(_)) {
+        if matches!(attack.means, AttackTraffic::Streams(_)) {
             Arc::make_mut(&mut config).alpn_protocols = vec![HTTP_2.to_vec()];
         }
         Ok(Dialer::secured(target, config))

@@ -24,12 +24,12 @@ pub enum Kind {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Taken {
+struct TakenCallback {
     kind: Kind,
     body_hash: u64,
 }
 
-impl Taken {
+impl TakenCallback {
     /// Whether another callback is the same. A transfer can fail for a payee more than once for different reasons: it
     /// expired, and then its fulfilment came too late.
     fn is_again(self, other: Self) -> bool {
@@ -39,7 +39,7 @@ impl Taken {
 
 /// The end of a transfer, according to the callback to its payer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
+pub enum TransferEnd {
     Committed,
     Expired,
 }
@@ -48,8 +48,8 @@ pub enum End {
 struct Account {
     /// Whether the lost DFSP is the payer; `None` while no 202 is known.
     is_payer: Option<bool>,
-    end: Option<End>,
-    taken: Vec<Taken>,
+    end: Option<TransferEnd>,
+    taken: Vec<TakenCallback>,
 }
 
 #[derive(Debug, Default)]
@@ -68,7 +68,7 @@ pub struct Books {
 
 /// The result of the comparison.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Verdict {
+pub struct BooksVerdict {
     /// Transfers with the lost DFSP that were answered 202.
     pub transfers: u64,
     /// Callbacks that the hub owed the lost DFSP for these transfers, according to their ends.
@@ -101,7 +101,7 @@ impl Books {
     }
 
     /// Records that the payer of a transfer received its end.
-    pub fn end(&self, id: String, end: End) {
+    pub fn end(&self, id: String, end: TransferEnd) {
         self.entries().accounts.entry(id).or_default().end = Some(end);
     }
 
@@ -129,14 +129,15 @@ impl Books {
         };
         let mut hasher = DefaultHasher::new();
         body.hash(&mut hasher);
-        let taken = Taken { kind, body_hash: hasher.finish() };
+        let taken = TakenCallback { kind, body_hash: hasher.finish() };
         self.entries().accounts.entry(id).or_default().taken.push(taken);
     }
 
     /// Compares the owed with the received callbacks.
-    pub fn verdict(&self) -> Verdict {
+    pub fn verdict(&self) -> BooksVerdict {
         let mut entries = self.entries();
-        let mut verdict = Verdict { violations: mem::take(&mut entries.violations), ..Verdict::default() };
+        let mut verdict =
+            BooksVerdict { violations: mem::take(&mut entries.violations), ..BooksVerdict::default() };
         for (id, account) in &entries.accounts {
             account.judge(id, self.confirms, &mut verdict);
         }
@@ -165,7 +166,7 @@ fn callback(method: &Method, path: &str, body: &[u8]) -> Option<(String, Kind)> 
 }
 
 impl Account {
-    fn judge(&self, id: &str, confirms: bool, verdict: &mut Verdict) {
+    fn judge(&self, id: &str, confirms: bool, verdict: &mut BooksVerdict) {
         let Some(is_payer) = self.is_payer else {
             // The payer never received the 202, but it may have received the callback about the end.
             return;
@@ -183,7 +184,8 @@ impl Account {
         verdict.owed += owed.len() as u64;
         verdict.missing += missing.len() as u64;
         // A message that a payee sends after the deadline is answered as well.
-        let is_answer = |kind| !is_payer && end == End::Expired && matches!(kind, Kind::Error | Kind::Put);
+        let is_answer =
+            |kind| !is_payer && end == TransferEnd::Expired && matches!(kind, Kind::Error | Kind::Put);
         let surplus: Vec<Kind> =
             kinds.iter().copied().filter(|kind| !owed.contains(kind) && !is_answer(*kind)).collect();
         if !missing.is_empty() || !surplus.is_empty() {
@@ -195,8 +197,8 @@ impl Account {
     }
 
     /// The kinds of callbacks that came, in order, without repetitions.
-    fn kinds(&self, id: &str, verdict: &mut Verdict) -> Vec<Kind> {
-        let mut first: Vec<Taken> = Vec::new();
+    fn kinds(&self, id: &str, verdict: &mut BooksVerdict) -> Vec<Kind> {
+        let mut first: Vec<TakenCallback> = Vec::new();
         for taken in &self.taken {
             match first.iter().find(|known| known.is_again(*taken)) {
                 None => first.push(*taken),
@@ -218,13 +220,13 @@ impl Account {
 /// The callbacks that one transfer owes, in order. A payer receives the end. A payee first receives the transfer. If
 /// the transfer commits and the hub confirms commits, the payee receives the confirmation. If it expires, the payee
 /// receives the error, as the payer does.
-const fn owed(is_payer: bool, end: End, confirms: bool) -> &'static [Kind] {
+const fn owed(is_payer: bool, end: TransferEnd, confirms: bool) -> &'static [Kind] {
     match (is_payer, end) {
-        (true, End::Committed) => &[Kind::Put],
-        (true, End::Expired) => &[Kind::Error],
-        (false, End::Committed) if confirms => &[Kind::Post, Kind::Put],
-        (false, End::Committed) => &[Kind::Post],
-        (false, End::Expired) => &[Kind::Post, Kind::Error],
+        (true, TransferEnd::Committed) => &[Kind::Put],
+        (true, TransferEnd::Expired) => &[Kind::Error],
+        (false, TransferEnd::Committed) if confirms => &[Kind::Post, Kind::Put],
+        (false, TransferEnd::Committed) => &[Kind::Post],
+        (false, TransferEnd::Expired) => &[Kind::Post, Kind::Error],
     }
 }
 
@@ -246,14 +248,14 @@ mod tests {
 
     /// Numbers of callbacks of one transfer that are owed, delivered, repeated, missing and out of order, and the
     /// number of reported violations.
-    fn judged(confirms: bool, is_payer: bool, end: Option<End>, came: &[&str]) -> ([u64; 5], usize) {
+    fn judged(confirms: bool, is_payer: bool, end: Option<TransferEnd>, came: &[&str]) -> ([u64; 5], usize) {
         let books = Books::new(confirms);
         books.accept(ID.to_owned(), is_payer);
         came.iter().for_each(|text| take(&books, text));
         if let Some(end) = end {
             books.end(ID.to_owned(), end);
         }
-        let Verdict { transfers, owed, delivered, repeated, missing, out_of_order, violations } =
+        let BooksVerdict { transfers, owed, delivered, repeated, missing, out_of_order, violations } =
             books.verdict();
         assert_eq!(transfers, 1);
         ([owed, delivered, repeated, missing, out_of_order], violations.len())
@@ -261,8 +263,8 @@ mod tests {
 
     #[test]
     fn received_callbacks_are_compared_with_the_end() {
-        const COMMITTED: Option<End> = Some(End::Committed);
-        const EXPIRED: Option<End> = Some(End::Expired);
+        const COMMITTED: Option<TransferEnd> = Some(TransferEnd::Committed);
+        const EXPIRED: Option<TransferEnd> = Some(TransferEnd::Expired);
         // Party, end, received callbacks; then owed, delivered, repeated, missing, out of order; words.
         for (is_payer, end, came, expected, words) in [
             (true, COMMITTED, &["PUT"][..], [1, 1, 0, 0, 0], 0),
@@ -292,7 +294,7 @@ mod tests {
 
     #[test]
     fn confirmation_is_owed_if_the_hub_confirms() {
-        let committed = Some(End::Committed);
+        let committed = Some(TransferEnd::Committed);
         assert_eq!(judged(true, false, committed, &["POST", "PUT"]), ([2, 2, 0, 0, 0], 0));
         assert_eq!(judged(true, false, committed, &["POST"]), ([2, 1, 0, 1, 0], 1));
         assert_eq!(judged(true, false, committed, &["PUT", "POST"]), ([2, 2, 0, 0, 1], 1));
@@ -303,7 +305,7 @@ mod tests {
     fn other_bytes_and_unknown_callbacks_are_violations() {
         let books = Books::default();
         books.accept(ID.to_owned(), true);
-        books.end(ID.to_owned(), End::Committed);
+        books.end(ID.to_owned(), TransferEnd::Committed);
         let path = format!("/transfers/{ID}");
         [b"1", b"2"].iter().for_each(|body| books.take(&Method::PUT, &path, *body));
         books.take(&Method::DELETE, &path, b"");
@@ -315,6 +317,6 @@ mod tests {
     fn unanswered_transfer_owes_no_callback() {
         let books = Books::default();
         take(&books, "POST");
-        assert_eq!(books.verdict(), Verdict::default());
+        assert_eq!(books.verdict(), BooksVerdict::default());
     }
 }

@@ -10,7 +10,7 @@ use upesi_lab::result::evidence::{Provenance, Subject};
 use upesi_lab::{AdminClient, Usage};
 use upesi_types::FspId;
 
-use super::books::Verdict;
+use super::books::BooksVerdict;
 use super::{DFSPS, Plan};
 use crate::hub_binary;
 
@@ -53,9 +53,9 @@ struct Counting {
 
 /// The figures of all phases while they are measured.
 #[derive(Debug, Default)]
-pub struct Figures(Mutex<Vec<Counting>>);
+pub struct BlackHoleCounts(Mutex<Vec<Counting>>);
 
-impl Figures {
+impl BlackHoleCounts {
     fn phases(&self) -> MutexGuard<'_, Vec<Counting>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -159,7 +159,7 @@ impl BlackHoleRun {
         duration: Duration,
         phases: Vec<PhaseResult>,
         caught_up: Duration,
-        verdict: Verdict,
+        verdict: BooksVerdict,
     ) -> Self {
         Self {
             provenance: Provenance { build: hub_binary::build_of(&plan.binary), ..Provenance::now(duration) },
@@ -348,7 +348,7 @@ mod tests {
 
     #[test]
     fn transfer_counts_in_the_phase_of_its_due_time() {
-        let figures = Figures::default();
+        let figures = BlackHoleCounts::default();
         let early = Instant::now();
         figures.begin(Phase::Before);
         let intended = Instant::now();
@@ -390,7 +390,13 @@ mod tests {
         };
         let phases =
             vec![phase(Phase::Before, before_us), phase(Phase::During, during_us), phase(Phase::After, 1)];
-        BlackHoleRun::new(&plan, Duration::from_secs(300), phases, Duration::from_secs(2), Verdict::default())
+        BlackHoleRun::new(
+            &plan,
+            Duration::from_secs(300),
+            phases,
+            Duration::from_secs(2),
+            BooksVerdict::default(),
+        )
     }
 
     #[test]

@@ -5,11 +5,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use upesi_http::Workers;
-use upesi_sim::{Finished, Originator, OriginatorOptions, Outcome, Pending, Simulator, mix};
+use upesi_sim::{Finished, Originator, OriginatorOptions, PendingTransfer, Simulator, TransferOutcome, mix};
 use upesi_types::{Amount, Currency, ErrorCode};
 
-use super::books::{Books, End};
-use super::figures::Figures;
+use super::books::{Books, TransferEnd};
+use super::figures::BlackHoleCounts;
 use super::{DFSPS, LOST, Plan};
 use crate::pacing::Pacer;
 
@@ -22,26 +22,26 @@ const SHORT_ONE_IN: u64 = 4;
 const SHORT: Duration = Duration::from_secs(10);
 
 pub(super) struct Load {
-    shared: Arc<Shared>,
+    shared: Arc<LoadState>,
     pacer: Pacer,
 }
 
-struct Shared {
+struct LoadState {
     originators: [Originator; 2],
     seed: u64,
     open: AtomicU64,
     books: Arc<Books>,
-    figures: Arc<Figures>,
+    figures: Arc<BlackHoleCounts>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Pair {
+struct DfspPair {
     payer: usize,
     payee: usize,
     is_short: bool,
 }
 
-impl Pair {
+impl DfspPair {
     fn draw(seed: u64, number: u64) -> Self {
         let drawn = mix(mix(seed) ^ number);
         let payer = (drawn % DFSPS as u64) as usize;
@@ -62,7 +62,7 @@ impl Load {
         currency: Currency,
         workers: &Arc<Workers>,
         books: &Arc<Books>,
-        figures: &Arc<Figures>,
+        figures: &Arc<BlackHoleCounts>,
     ) -> Self {
         let originator = |expiry, nonce| {
             let options = OriginatorOptions {
@@ -76,7 +76,7 @@ impl Load {
             };
             Originator::new(simulator, options)
         };
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(LoadState {
             originators: [originator(LONG, plan.seed), originator(SHORT, !plan.seed)],
             seed: plan.seed,
             open: AtomicU64::new(0),
@@ -99,9 +99,9 @@ impl Load {
     }
 }
 
-impl Shared {
+impl LoadState {
     fn send(self: &Arc<Self>, workers: &Workers, number: u64, intended: Instant) {
-        let pair = Pair::draw(self.seed, number);
+        let pair = DfspPair::draw(self.seed, number);
         if self.open.fetch_add(1, Ordering::AcqRel) >= OPEN_MAX {
             return self.end(pair, intended, None);
         }
@@ -109,10 +109,10 @@ impl Shared {
         drop(workers.round_robin().spawn(async move { shared.transfer(number, pair, intended).await }));
     }
 
-    async fn transfer(&self, number: u64, pair: Pair, intended: Instant) {
-        let Pair { payer, payee, is_short } = pair;
+    async fn transfer(&self, number: u64, pair: DfspPair, intended: Instant) {
+        let DfspPair { payer, payee, is_short } = pair;
         let sent = self.originators[usize::from(is_short)].send(number, payer, payee).await;
-        let Ok(Pending { id, finished }) = sent else { return self.end(pair, intended, None) };
+        let Ok(PendingTransfer { id, finished }) = sent else { return self.end(pair, intended, None) };
         if pair.has_lost() {
             self.books.accept(id.to_string(), payer == LOST);
         }
@@ -120,7 +120,7 @@ impl Shared {
         let end = finished.and_then(how);
         if pair.has_lost() {
             match end {
-                Some(End::Expired) if !is_short => {
+                Some(TransferEnd::Expired) if !is_short => {
                     self.books.violate(format!("transfer {id} of the lost DFSP expired too early"));
                 }
                 Some(end) => self.books.end(id.to_string(), end),
@@ -129,11 +129,11 @@ impl Shared {
                 }
             }
         }
-        let has_committed = end == Some(End::Committed);
+        let has_committed = end == Some(TransferEnd::Committed);
         self.end(pair, intended, finished.filter(|_| has_committed).map(|finished| finished.at));
     }
 
-    fn end(&self, pair: Pair, intended: Instant, at: Option<Instant>) {
+    fn end(&self, pair: DfspPair, intended: Instant, at: Option<Instant>) {
         if !pair.has_lost() {
             self.figures.ended(intended, at);
         }
@@ -142,11 +142,11 @@ impl Shared {
 }
 
 /// The end of a transfer, if this end may occur here.
-fn how(finished: Finished) -> Option<End> {
+fn how(finished: Finished) -> Option<TransferEnd> {
     match (finished.outcome, finished.error_code) {
-        (Outcome::Committed, _) => Some(End::Committed),
-        (Outcome::Aborted, Some(ErrorCode::TRANSFER_EXPIRED)) => Some(End::Expired),
-        (Outcome::Aborted, _) => None,
+        (TransferOutcome::Committed, _) => Some(TransferEnd::Committed),
+        (TransferOutcome::Aborted, Some(ErrorCode::TRANSFER_EXPIRED)) => Some(TransferEnd::Expired),
+        (TransferOutcome::Aborted, _) => None,
     }
 }
 
@@ -158,10 +158,10 @@ mod tests {
     fn only_an_expiry_error_counts_as_an_expiry() {
         let at = Instant::now();
         for (outcome, error_code, end) in [
-            (Outcome::Committed, None, Some(End::Committed)),
-            (Outcome::Aborted, Some(ErrorCode::TRANSFER_EXPIRED), Some(End::Expired)),
-            (Outcome::Aborted, Some(ErrorCode::PAYEE_REJECTION), None),
-            (Outcome::Aborted, None, None),
+            (TransferOutcome::Committed, None, Some(TransferEnd::Committed)),
+            (TransferOutcome::Aborted, Some(ErrorCode::TRANSFER_EXPIRED), Some(TransferEnd::Expired)),
+            (TransferOutcome::Aborted, Some(ErrorCode::PAYEE_REJECTION), None),
+            (TransferOutcome::Aborted, None, None),
         ] {
             assert_eq!(how(Finished { outcome, at, error_code }), end, "{outcome:?} {error_code:?}");
         }
@@ -169,13 +169,13 @@ mod tests {
 
     #[test]
     fn quarter_of_the_transfers_involves_the_lost_dfsp() {
-        let pairs: Vec<Pair> = (0..10_000).map(|number| Pair::draw(7, number)).collect();
+        let pairs: Vec<DfspPair> = (0..10_000).map(|number| DfspPair::draw(7, number)).collect();
         assert!(pairs.iter().all(|pair| pair.payer != pair.payee && pair.payee < DFSPS));
         let with_lost = pairs.iter().filter(|pair| pair.has_lost()).count();
         assert!((2_300..2_700).contains(&with_lost), "{with_lost}");
         let short = pairs.iter().filter(|pair| pair.is_short).count();
         assert!((200..450).contains(&short), "{short}");
         assert!(pairs.iter().all(|pair| !pair.is_short || pair.payee == LOST));
-        assert_eq!(pairs[3], Pair::draw(7, 3));
+        assert_eq!(pairs[3], DfspPair::draw(7, 3));
     }
 }

@@ -13,7 +13,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-pub use books::{Books, Verdict};
+pub use books::{Books, BooksVerdict};
 pub use figures::{Phase, PhaseResult};
 pub(crate) use figures::{gauge, of_hundred};
 use serde_json::json;
@@ -25,8 +25,8 @@ use upesi_lab::{AdminClient, HubProcess};
 use upesi_sim::{SimConfig, Simulator, Upstream};
 use upesi_types::Currency;
 
+use self::figures::{BlackHoleCounts, Watching};
 pub use self::figures::{BlackHoleRun, GROWTH_PERMILLE_MAX, SUBJECT};
-use self::figures::{Figures, Watching};
 use self::load::Load;
 use crate::told;
 
@@ -73,7 +73,7 @@ struct Trial {
     books: Arc<Books>,
     load: Load,
     watching: Watching,
-    figures: Arc<Figures>,
+    figures: Arc<BlackHoleCounts>,
     /// The DFSPs serve until this is dropped.
     simulator: Simulator,
 }
@@ -145,7 +145,7 @@ impl Trial {
         let confirms = plan.settings.iter().rev().find_map(|setting| setting.strip_prefix(CONFIRMATION));
         let books = Arc::new(Books::new(confirms == Some("true")));
         tokio::spawn(Arc::clone(&books).enter(lost, seen));
-        let figures = Arc::new(Figures::default());
+        let figures = Arc::new(BlackHoleCounts::default());
         let load = Load::start(plan, &simulator, currency, workers, &books, &figures);
         let watching = Watching::new(hub.pid(), lost);
         Ok(Self { hub, admin, hole, books, load, watching, figures, simulator })

@@ -17,12 +17,12 @@ use upesi_lab::drive::onboard::{ANSWER_ENDPOINTS, bind, onboard, set_endpoints_o
 use upesi_lab::result::evidence::{Provenance, Subject};
 use upesi_lab::{AdminClient, HubProcess, HubTls};
 use upesi_pki::{Authority, Order, Trial, Usage};
-use upesi_settings::trial::{Secured, settings};
+use upesi_settings::trial::{SecuredParts, settings};
 use upesi_sim::{SimConfig, SimSecurity, Simulator, Upstream};
 use upesi_tls::{Protocols, present_s};
 
-use self::storm::{Elsewhere, Storm};
-use crate::attacks::{Ended, Payments, Round, Window, currency, median, ms, outcomes};
+use self::storm::{BareTlsServer, Storm};
+use crate::attacks::{EndedPayment, Payments, Round, Window, currency, median, ms, outcomes};
 use crate::{hub_binary, still_runs, told};
 
 /// Maximum cost of a storm for the p99 of payments, in microseconds.
@@ -154,7 +154,7 @@ pub fn run(plan: &Plan) -> Result<HandshakesRun, String> {
 
 async fn suffer(plan: &Plan) -> Result<HandshakesRun, String> {
     let directory = tempfile::tempdir().map_err(told)?;
-    let mut ground = Ground::start(plan, directory.path()).await?;
+    let mut ground = HandshakeSetup::start(plan, directory.path()).await?;
     let mut run = HandshakesRun {
         rate_per_s: plan.rate_per_s,
         handshakes_per_s: plan.handshakes_per_s,
@@ -170,7 +170,7 @@ async fn suffer(plan: &Plan) -> Result<HandshakesRun, String> {
         run.handshakes += made;
         run.handshakes_failed += failed;
         ground.pass(SETTLING).await?;
-        let elsewhere = Elsewhere::start(&ground.trial)?;
+        let elsewhere = BareTlsServer::start(&ground.trial)?;
         let storm = Storm::start(plan.handshakes_per_s, elsewhere.address(), ground.storming()?);
         let control = ground.pass(plan.phase).await?;
         let _ = storm.end();
@@ -192,7 +192,7 @@ pub const HOSTS: [&str; 3] = ["127.0.0.1", "::1", "localhost"];
 const ISSUER: &str = "CN=Trial scheme CA";
 
 /// The hub of the trial, its DFSPs and its payments.
-pub struct Ground {
+pub struct HandshakeSetup {
     pub trial: Trial,
     pub authority: Authority,
     pub hub: HubProcess,
@@ -203,7 +203,7 @@ pub struct Ground {
     _simulator: Simulator,
 }
 
-impl Ground {
+impl HandshakeSetup {
     /// Starts a hub that requires certificates of DFSPs. Onboards the paying DFSPs and the DFSPs that are only
     /// connected, and starts the payments. Fails if something cannot be started.
     pub async fn start(plan: &Plan, directory: &Path) -> Result<Self, String> {
@@ -211,7 +211,7 @@ impl Ground {
         let keys = directory.join("keys");
         let trial = Trial::make(&keys, &names, &HOSTS, present_s()).map_err(told)?;
         let authority = Authority::open(&keys).map_err(told)?;
-        let secured = Secured { tls: true, admin: false, signatures: false };
+        let secured = SecuredParts { tls: true, admin: false, signatures: false };
         let given = settings(&trial, secured).into_iter();
         // Renewals take effect only when they are announced.
         let given = given.chain([("tls.reload_interval_s".to_owned(), "3600".to_owned())]);
@@ -268,7 +268,7 @@ impl Ground {
     }
 
     /// Ends the payments, then everything else. Returns the payments that have ended.
-    pub async fn end(mut self) -> Vec<Ended> {
+    pub async fn end(mut self) -> Vec<EndedPayment> {
         self.payments.pause().await;
         let ended = self.payments.ended();
         self.hub.end();

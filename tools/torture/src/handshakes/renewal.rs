@@ -11,7 +11,7 @@ use upesi_http::{ClientTls, Full, Method, Origin, Pool, PoolConfig, Request, Sen
 use upesi_pki::{Order, Usage};
 use upesi_tls::present_s;
 
-use super::{Ground, HOSTS, HandshakesRun, Plan, told};
+use super::{HOSTS, HandshakeSetup, HandshakesRun, Plan, told};
 use crate::black_hole::gauge;
 
 /// Interval of each DFSP's requests.
@@ -43,7 +43,7 @@ struct Counts {
 }
 
 /// Connects all DFSPs, renews all certificates the planned number of times, and counts failures.
-pub async fn renew(plan: &Plan, ground: &mut Ground, run: &mut HandshakesRun) -> Result<(), String> {
+pub async fn renew(plan: &Plan, ground: &mut HandshakeSetup, run: &mut HandshakesRun) -> Result<(), String> {
     let mut connected = Connected::of(plan.dfsps, ground).await?;
     ground.pass(plan.phase).await?;
     let before = reloads(ground).await?;
@@ -66,7 +66,7 @@ pub async fn renew(plan: &Plan, ground: &mut Ground, run: &mut HandshakesRun) ->
 }
 
 impl Connected {
-    async fn of(count: usize, ground: &mut Ground) -> Result<Self, String> {
+    async fn of(count: usize, ground: &mut HandshakeSetup) -> Result<Self, String> {
         let names: Vec<String> = (1..=count).map(|number| format!("connected-{number}")).collect();
         let mut this = Self { names, tls: Vec::new(), tasks: JoinSet::new(), counts: Arc::default() };
         for (number, name) in (0_u32..).zip(this.names.clone()) {
@@ -84,11 +84,11 @@ impl Connected {
     }
 
     /// Issues new certificates for the hub and all DFSPs, and a new revocation list.
-    async fn renew(&self, ground: &mut Ground) -> Result<(), String> {
+    async fn renew(&self, ground: &mut HandshakeSetup) -> Result<(), String> {
         let now = present_s();
         let replacing = |name: &str, usage| Order { replaces: true, ..Order::new(name, usage, now) };
         let authority = &mut ground.authority;
-        let serial = |entry: &upesi_pki::Entry| entry.serial.clone();
+        let serial = |entry: &upesi_pki::IndexEntry| entry.serial.clone();
         let before: Vec<String> = self.names[..REVOKED.min(self.names.len())]
             .iter()
             .filter_map(|name| authority.entries().iter().rev().find(|entry| entry.name == *name).map(serial))
@@ -153,20 +153,20 @@ async fn ask(pool: Pool, name: &str, late: Duration, counts: &Counts) {
     }
 }
 
-fn announce(ground: &Ground) -> Result<(), String> {
+fn announce(ground: &HandshakeSetup) -> Result<(), String> {
     let pid =
         i32::try_from(ground.hub.pid()).ok().and_then(Pid::from_raw).ok_or("the hub has no process id")?;
     kill_process(pid, Signal::HUP).map_err(told)
 }
 
 /// The number of times that the hub has activated changed files.
-async fn reloads(ground: &Ground) -> Result<u64, String> {
+async fn reloads(ground: &HandshakeSetup) -> Result<u64, String> {
     let metrics = ground.admin.get("/metrics").await.map_err(told)?;
     let reloads = gauge(&String::from_utf8_lossy(&metrics), "upesi_tls_reloads_total");
     reloads.ok_or_else(|| "the hub has no metric of reloads".to_owned())
 }
 
-async fn until_taken_up(ground: &Ground, count: u64) -> Result<(), String> {
+async fn until_taken_up(ground: &HandshakeSetup, count: u64) -> Result<(), String> {
     let deadline = Instant::now() + TAKEN_UP;
     while Instant::now() < deadline {
         if reloads(ground).await? >= count {

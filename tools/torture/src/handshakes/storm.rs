@@ -27,11 +27,11 @@ const REQUEST: &[u8] = b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: 
 
 /// A storm that continues until it is ended.
 pub struct Storm {
-    shared: Arc<Shared>,
+    shared: Arc<StormState>,
     threads: Vec<JoinHandle<()>>,
 }
 
-struct Shared {
+struct StormState {
     target: SocketAddr,
     config: Arc<ClientConfig>,
     has_ended: AtomicBool,
@@ -45,7 +45,7 @@ impl Storm {
         let mut config = ClientConfig::clone(&tls.config().expect("usable files"));
         // A resumed session costs almost nothing.
         config.resumption = Resumption::disabled();
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(StormState {
             target,
             config: Arc::new(config),
             has_ended: AtomicBool::new(false),
@@ -81,7 +81,7 @@ impl Storm {
     }
 }
 
-impl Shared {
+impl StormState {
     fn connect(&self) {
         let counter = if self.is_answered().unwrap_or(false) { &self.made } else { &self.failed };
         counter.fetch_add(1, Ordering::AcqRel);
@@ -104,20 +104,20 @@ impl Shared {
 }
 
 /// A stand-in for the hub, with the same handshakes.
-pub struct Elsewhere {
+pub struct BareTlsServer {
     server: Server,
     workers: Workers,
 }
 
-struct Nothing;
+struct EmptyService;
 
-impl Service for Nothing {
+impl Service for EmptyService {
     async fn call(&self, _: Request<Incoming>, _: &Connection) -> Response<Full<Bytes>> {
         Response::new(Full::default())
     }
 }
 
-impl Elsewhere {
+impl BareTlsServer {
     /// Starts it, with one thread for handshakes as the hub has. Fails if it cannot be started.
     pub fn start(trial: &Trial) -> Result<Self, String> {
         let workers = Workers::start(1, "elsewhere").map_err(told)?;
@@ -127,7 +127,7 @@ impl Elsewhere {
             bound,
             Limits::default(),
             &workers,
-            Arc::new(Nothing),
+            Arc::new(EmptyService),
             Some(secured(tls, &workers)),
         );
         Ok(Self { server, workers })
@@ -138,7 +138,7 @@ impl Elsewhere {
     }
 }
 
-impl Drop for Elsewhere {
+impl Drop for BareTlsServer {
     fn drop(&mut self) {
         self.workers.shutdown();
     }

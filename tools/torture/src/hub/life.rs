@@ -10,7 +10,7 @@ use upesi_ledger::codec::Decoder;
 use upesi_ledger::{Command, PublicState, Stored as _, Transfer};
 
 use super::scheme::{abort, fulfil, number, onboard, prepare};
-use super::treasury::Treasury;
+use super::treasury::OperatorMemory;
 
 /// Maximum number of simultaneous requests.
 const TOGETHER_MAX: u64 = 6;
@@ -18,7 +18,7 @@ const BODY_BYTES_MAX: u64 = 3_000;
 
 /// A transfer as its DFSPs know it.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Known {
+pub struct KnownTransfer {
     /// The prepare was answered 202.
     pub is_acknowledged: bool,
     /// The end that was answered 202.
@@ -32,7 +32,7 @@ pub struct Known {
 /// All transfers, by number.
 #[derive(Clone, Debug, Default)]
 pub struct Memory {
-    pub transfers: BTreeMap<u64, Known>,
+    pub transfers: BTreeMap<u64, KnownTransfer>,
     pub acknowledged: u64,
     pub refused_full: u64,
     /// Rejections because the engine has stopped.
@@ -42,7 +42,7 @@ pub struct Memory {
     /// Ends of transfers that were removed and prepared again, one entry for each time.
     pub came_again: Vec<(u64, PublicState)>,
     pub removals: u64,
-    pub treasury: Treasury,
+    pub treasury: OperatorMemory,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -94,7 +94,7 @@ impl Memory {
     }
 
     fn draw(&mut self, random: &mut Random) -> (Sent, Command) {
-        let open = |known: &Known| {
+        let open = |known: &KnownTransfer| {
             known.is_acknowledged
                 && known.ended.is_none()
                 && !known.is_unsure
@@ -104,7 +104,7 @@ impl Memory {
             self.transfers.iter().filter(|(_, known)| open(known)).map(|(number, _)| *number).collect();
         if open.is_empty() || random.one_in(2) {
             let number = self.next_number(random);
-            self.transfers.insert(number, Known::default());
+            self.transfers.insert(number, KnownTransfer::default());
             return (Sent::Prepare(number), prepare(number));
         }
         let number = open[random.below(open.len() as u64) as usize];
@@ -162,7 +162,7 @@ impl Memory {
         }
     }
 
-    fn known(&mut self, number: u64) -> &mut Known {
+    fn known(&mut self, number: u64) -> &mut KnownTransfer {
         self.transfers.get_mut(&number).expect("a transfer that was sent")
     }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 use upesi_engine::{Engine, EngineHandle, EngineMetrics, EngineOptions, NoEffects, StartError, Storage};
-use upesi_journal::sim_disk::{Kept, Random, SimDisk};
+use upesi_journal::sim_disk::{Random, SimDisk, SurvivingData};
 use upesi_tables::archive::{Archive, ArchiveOptions, FjallArchive, MemoryArchive};
 
 use crate::real_files::{copy_directory, directory_in_memory};
@@ -50,12 +50,12 @@ impl Setup {
 
 /// An archive between two hubs.
 #[derive(Clone, Debug)]
-pub enum Shelf {
+pub enum TrialArchive {
     Memory(Arc<MemoryArchive>),
     Files(Arc<TempDir>),
 }
 
-impl Shelf {
+impl TrialArchive {
     /// Opens the archive. Only one user at a time may have it open.
     pub fn open(&self) -> Arc<dyn Archive> {
         match self {
@@ -96,24 +96,24 @@ fn archive_options() -> ArchiveOptions {
 
 /// The disk and the archive of a hub that has ended, for the next hub.
 #[derive(Clone, Debug)]
-pub struct Remains {
+pub struct HubRemains {
     pub disk: SimDisk,
-    pub archive: Shelf,
+    pub archive: TrialArchive,
 }
 
-impl Remains {
+impl HubRemains {
     /// An empty disk, and an archive in memory.
     pub fn none(seed: u64) -> Self {
-        Self { disk: SimDisk::new(seed), archive: Shelf::Memory(Arc::default()) }
+        Self { disk: SimDisk::new(seed), archive: TrialArchive::Memory(Arc::default()) }
     }
 
     /// An empty disk, and a real archive.
     pub fn none_with_files(seed: u64) -> Self {
-        Self { archive: Shelf::Files(Arc::new(directory_in_memory())), ..Self::none(seed) }
+        Self { archive: TrialArchive::Files(Arc::new(directory_in_memory())), ..Self::none(seed) }
     }
 
     /// The remains after a power loss; these remains do not change.
-    pub fn after_power_loss(&self, kept: Kept) -> Self {
+    pub fn after_power_loss(&self, kept: SurvivingData) -> Self {
         Self { disk: self.disk.after_power_loss(kept), archive: self.archive.after_crash() }
     }
 

@@ -14,12 +14,12 @@ use crate::hub::scheme::{DFSPS, MODEL, dfsp_of};
 
 /// The states of the windows, and of the accounts of each settlement.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Picture {
+pub struct SettlementSnapshot {
     windows: Vec<&'static str>,
     settlements: Vec<(&'static str, Vec<&'static str>)>,
 }
 
-impl Picture {
+impl SettlementSnapshot {
     /// The current states.
     pub fn of(ledger: &Ledger) -> Self {
         let states = |settlement: &Settlement| {
@@ -35,9 +35,9 @@ impl Picture {
 
 /// The operators' record of the answers.
 #[derive(Clone, Debug, Default)]
-pub struct Treasury {
+pub struct OperatorMemory {
     /// The state after the last answered step.
-    known: Option<Picture>,
+    known: Option<SettlementSnapshot>,
     /// A later step was never answered.
     is_unsure: bool,
     pub closes: u64,
@@ -46,7 +46,7 @@ pub struct Treasury {
     pub aborts: u64,
 }
 
-impl Treasury {
+impl OperatorMemory {
     /// Performs the operators' next step. Returns whether the engine still runs.
     pub async fn step(&mut self, engine: &EngineHandle, random: &mut Random) -> bool {
         // Drawn before the query, so that the draws do not depend on its result.
@@ -68,7 +68,7 @@ impl Treasury {
                 return false;
             }
         }
-        match engine.read(Picture::of).await {
+        match engine.read(SettlementSnapshot::of).await {
             Ok(picture) => self.known = Some(picture),
             Err(_) => self.is_unsure = true,
         }
@@ -76,7 +76,7 @@ impl Treasury {
     }
 
     /// Compares the state after a crash with the answers to operators. An unanswered step may or may not have happened.
-    pub fn compare(&self, found: &Picture, what: &str) {
+    pub fn compare(&self, found: &SettlementSnapshot, what: &str) {
         let Some(known) = &self.known else { return };
         if !self.is_unsure {
             assert_eq!(found, known, "{what}: windows and settlements differ from the answers");

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use upesi_engine::{EngineHandle, Fold, StartError};
+use upesi_engine::{EngineHandle, LedgerFold, StartError};
 use upesi_journal::{Disk, END, EmbeddedLog, SnapshotStore};
 use upesi_ledger::codec::Decoder;
 use upesi_ledger::{Ledger, LedgerConfig, ParticipantId, PublicState, Stored as _, Transfer};
@@ -11,8 +11,8 @@ use upesi_types::Amount;
 
 use super::life::Memory;
 use super::scheme::{DFSPS, amount_of, id, parties, positions};
-use super::treasury::{Picture, settled_and_held};
-use super::{Remains, Setup, block_on};
+use super::treasury::{SettlementSnapshot, settled_and_held};
+use super::{HubRemains, Setup, block_on};
 
 /// The state that a running hub reports.
 struct Account {
@@ -20,7 +20,7 @@ struct Account {
     positions: [Option<(ParticipantId, Amount)>; 3],
     /// Amounts that settlements added to the positions, and amounts that windows hold of them.
     settled_and_held: ([i128; 3], [i128; 3]),
-    settling: Picture,
+    settling: SettlementSnapshot,
     findings: Vec<String>,
     state: Vec<u8>,
     last_seq: u64,
@@ -28,7 +28,7 @@ struct Account {
 
 /// Starts a hub on an image of the remains, and judges it. Panics with a message that starts with `what` if something
 /// is missing. Returns the hub's state, comparable between hubs.
-pub fn judge(remains: &Remains, setup: &Setup, memory: &Memory, what: &str) -> Vec<u8> {
+pub fn judge(remains: &HubRemains, setup: &Setup, memory: &Memory, what: &str) -> Vec<u8> {
     block_on(async {
         let (engine, handle) =
             remains.start(setup).unwrap_or_else(|error| panic!("{what}: does not start: {error}"));
@@ -48,7 +48,7 @@ async fn demand(handle: &EngineHandle, memory: &Memory) -> Account {
             .collect(),
         positions: positions(ledger),
         settled_and_held: settled_and_held(ledger),
-        settling: Picture::of(ledger),
+        settling: SettlementSnapshot::of(ledger),
         findings: upesi_ledger::audit::check(ledger),
         state: ledger.encode_unfinished(),
         last_seq: ledger.last_seq(),
@@ -56,7 +56,7 @@ async fn demand(handle: &EngineHandle, memory: &Memory) -> Account {
     handle.read(question).await.expect("a hub without a fault answers")
 }
 
-fn compare(remains: &Remains, memory: &Memory, account: &Account, what: &str) {
+fn compare(remains: &HubRemains, memory: &Memory, account: &Account, what: &str) {
     assert!(account.findings.is_empty(), "{what}: {:?}", account.findings);
     let archive = remains.archive.open();
     let find = |number: u64| {
@@ -130,7 +130,7 @@ fn positions_by(moved: &[(u64, PublicState)]) -> [i128; 3] {
 
 /// Replays the journal from its start, or from the oldest snapshot if the start was removed. Each snapshot must agree
 /// with the replay at its record.
-fn replay(remains: &Remains, what: &str) -> Ledger {
+fn replay(remains: &HubRemains, what: &str) -> Ledger {
     let disk: Arc<dyn Disk> = Arc::new(remains.disk.clone());
     let store = SnapshotStore::open_for_reading(Arc::clone(&disk));
     let infos = store.list().expect("lists");
@@ -139,7 +139,7 @@ fn replay(remains: &Remains, what: &str) -> Ledger {
     let failed = |error: StartError| -> ! { panic!("{what}: {error}") };
     let log = EmbeddedLog::for_reading(&disk);
     let mut fold =
-        Fold::earliest(&log, &snapshots, LedgerConfig::default()).unwrap_or_else(|error| failed(error));
+        LedgerFold::earliest(&log, &snapshots, LedgerConfig::default()).unwrap_or_else(|error| failed(error));
     while fold.next(END).unwrap_or_else(|error| failed(error)) {
         let seq = fold.ledger.last_seq();
         for snapshot in snapshots.iter().filter(|snapshot| snapshot.seq == seq) {

@@ -1,14 +1,14 @@
 //! Rot and misdirected writes in whole hubs. They are also tried many times in the journal alone.
 
 use upesi_journal::sim_disk::script::{Script, dynamic};
-use upesi_journal::sim_disk::{Fault, Kept, Random, SimDisk};
+use upesi_journal::sim_disk::{DiskFault, Random, SimDisk, SurvivingData};
 use upesi_journal::{
     Disk, END, JournalError, Options, Reader, SECTOR_BYTES, SnapshotStore, open, segments, verify,
 };
 
 use super::{Tally, Trial, table_flips};
 use crate::hub::life::Memory;
-use crate::hub::{Remains, Setup, block_on};
+use crate::hub::{HubRemains, Setup, block_on};
 use crate::trials;
 
 const BURSTS: u64 = 16;
@@ -44,7 +44,7 @@ fn run(seed: u64) -> Tally {
 struct Original {
     seed: u64,
     setup: Setup,
-    remains: Remains,
+    remains: HubRemains,
     files: Vec<(String, Vec<u8>)>,
     early: Vec<(String, Vec<u8>)>,
     records: u64,
@@ -58,9 +58,9 @@ impl Original {
     fn new(seed: u64, random: &mut Random) -> Self {
         let setup = Setup::draw(random);
         let is_closed = !random.one_in(4);
-        let first = Remains::none(seed);
+        let first = HubRemains::none(seed);
         if !is_closed {
-            first.disk.inject(ORDINALS + random.below(ORDINALS), Fault::Crash);
+            first.disk.inject(ORDINALS + random.below(ORDINALS), DiskFault::Crash);
         }
         let mut memory = Memory::default();
         let mut early = Vec::new();
@@ -72,12 +72,12 @@ impl Original {
             memory.live(&handle, random, BURSTS / 2).await;
             engine.shutdown();
         });
-        let remains = first.after_power_loss(Kept::Everything);
+        let remains = first.after_power_loss(SurvivingData::Everything);
         if !is_closed {
             // A start would remove a torn tail, which is not the subject here.
             open(dynamic(&remains.disk), Options::default()).expect("recovers");
         }
-        let remains = remains.after_power_loss(Kept::Nothing);
+        let remains = remains.after_power_loss(SurvivingData::Nothing);
         Self {
             seed,
             files: contents(&remains.disk),
@@ -149,7 +149,7 @@ impl Original {
 
     /// Starts a hub on the changed data. The hub must either refuse to start and change nothing, or reach exactly the
     /// same state. Returns whether it refused.
-    fn start_and_judge(&self, remains: &Remains, is_detected: bool, what: &str) -> bool {
+    fn start_and_judge(&self, remains: &HubRemains, is_detected: bool, what: &str) -> bool {
         let segments = |disk: &SimDisk| {
             let names = names(disk).into_iter().filter(|name| name.ends_with(".seg"));
             names.map(|name| disk.contents(&name)).collect::<Vec<_>>()
@@ -208,7 +208,7 @@ fn snapshots(disk: &SimDisk) -> Vec<(u64, Vec<u8>)> {
 }
 
 /// The state of a hub after its start; `None` if it refuses to start.
-fn started(remains: &Remains, setup: &Setup) -> Option<Vec<u8>> {
+fn started(remains: &HubRemains, setup: &Setup) -> Option<Vec<u8>> {
     block_on(async {
         let (engine, handle) = remains.start(setup).ok()?;
         let found = handle.read(upesi_ledger::Ledger::encode_unfinished).await.ok();

@@ -5,14 +5,14 @@ use std::path::Path;
 use std::sync::Arc;
 
 use upesi_journal::sim_disk::script::{Progress, Script, dynamic};
-use upesi_journal::sim_disk::{Fault, Kept, Operation, Random, SimDisk};
+use upesi_journal::sim_disk::{DiskFault, Operation, Random, SimDisk, SurvivingData};
 use upesi_tables::TablesError;
 use upesi_tables::store::{Store, StoreOptions, Table};
 
 use super::{Tally, Trial, table_flips};
 use crate::hub::life::Memory;
 use crate::hub::verdict::judge;
-use crate::hub::{Remains, Setup, block_on};
+use crate::hub::{HubRemains, Setup, block_on};
 use crate::real_files::{copy_directory, directory_in_memory};
 use crate::trials;
 
@@ -51,7 +51,7 @@ pub fn of_journal(seed: u64, tally: &mut Tally) {
     for _ in 0..JOURNAL_STOPS {
         let ordinal = random.below(operations.len() as u64);
         let disk = SimDisk::new(seed);
-        disk.inject(ordinal, Fault::Crash);
+        disk.inject(ordinal, DiskFault::Crash);
         let progress = script.run(&disk);
         assert!(progress.error.is_some(), "seed {seed}: operation {ordinal} did not stop it");
         let is_sync = operations[ordinal as usize] == Operation::Sync;
@@ -63,9 +63,9 @@ pub fn of_journal(seed: u64, tally: &mut Tally) {
     }
 }
 
-fn outcomes(random: &mut Random, more: u64) -> Vec<Kept> {
-    let mut outcomes = vec![Kept::Everything, Kept::Nothing];
-    outcomes.extend((0..more).map(|_| Kept::Some(random.bits())));
+fn outcomes(random: &mut Random, more: u64) -> Vec<SurvivingData> {
+    let mut outcomes = vec![SurvivingData::Everything, SurvivingData::Nothing];
+    outcomes.extend((0..more).map(|_| SurvivingData::Some(random.bits())));
     outcomes
 }
 
@@ -82,7 +82,7 @@ fn judge_journal(
     tally.unit("journal");
     tally.add("torn", u64::from(recovered.torn.is_some()));
     // The data that recovery found are durable: the next power failure changes nothing.
-    let again = image.after_power_loss(Kept::Nothing);
+    let again = image.after_power_loss(SurvivingData::Nothing);
     let found = script.read(&again).ok();
     assert_eq!(found, Some(recovered.last_seq), "seed {}: lost by a second power loss", script.seed);
     if random.one_in(4) {
@@ -94,11 +94,11 @@ fn judge_journal(
 
 /// The image after a crash within the recovery and another power failure.
 fn stopped_again(script: &Script, image: &SimDisk, random: &mut Random, tally: &mut Tally) -> SimDisk {
-    let attempt = image.after_power_loss(Kept::Nothing);
-    attempt.inject(random.below(8), Fault::Crash);
+    let attempt = image.after_power_loss(SurvivingData::Nothing);
+    attempt.inject(random.below(8), DiskFault::Crash);
     let opened = upesi_journal::open(dynamic(&attempt), script.options.clone());
     tally.add("stopped while recovering", u64::from(opened.is_err()));
-    attempt.after_power_loss(Kept::Some(random.bits()))
+    attempt.after_power_loss(SurvivingData::Some(random.bits()))
 }
 
 /// One seed in this many also stops a store. The store's tables are real files, which take time.
@@ -118,10 +118,15 @@ pub fn of_store(seed: u64, tally: &mut Tally) {
     fs::create_dir(&path).expect("a directory");
     let disk = SimDisk::new(seed);
     let ordinal = random.below(STORE_ORDINALS);
-    let fault = if random.one_in(3) { Fault::Broken } else { Fault::Crash };
+    let fault = if random.one_in(3) { DiskFault::Broken } else { DiskFault::Crash };
     disk.inject(ordinal, fault);
     let answered = write_until_failure(&path, &disk);
-    for kept in [Kept::Everything, Kept::Nothing, Kept::Some(random.bits()), Kept::Some(random.bits())] {
+    for kept in [
+        SurvivingData::Everything,
+        SurvivingData::Nothing,
+        SurvivingData::Some(random.bits()),
+        SurvivingData::Some(random.bits()),
+    ] {
         let what = format!("store, seed {seed}, {fault:?} at operation {ordinal}, {kept:?}");
         let copy = directory.path().join("copy");
         copy_directory(&path, &copy).expect("a copy");
@@ -215,9 +220,9 @@ pub(super) const HUB_IMAGES: Trial = Trial {
 fn of_hubs(seed: u64) -> Tally {
     let mut random = Random::new(seed ^ 0x6875_6200);
     let setup = Setup::draw(&mut random);
-    let remains = Remains::none_with_files(seed);
+    let remains = HubRemains::none_with_files(seed);
     let ordinal = random.below(HUB_ORDINALS);
-    remains.disk.inject(ordinal, Fault::Crash);
+    remains.disk.inject(ordinal, DiskFault::Crash);
     let mut memory = Memory::default();
     live_in_hub(&remains, &setup, &mut memory, &mut random);
     let mut tally = Tally::default();
@@ -228,7 +233,7 @@ fn of_hubs(seed: u64) -> Tally {
         tally.unit("whole hubs");
         // Two starts on the same image reach the same state.
         if random.one_in(4) {
-            let again = judge(&image.after_power_loss(Kept::Nothing), &setup, &memory, &what);
+            let again = judge(&image.after_power_loss(SurvivingData::Nothing), &setup, &memory, &what);
             assert!(again == state, "{what}: a second start reaches another state");
         }
     }
@@ -252,7 +257,7 @@ fn of_hubs(seed: u64) -> Tally {
 }
 
 /// Runs one life until the fault occurs or all bursts are sent.
-fn live_in_hub(remains: &Remains, setup: &Setup, memory: &mut Memory, random: &mut Random) {
+fn live_in_hub(remains: &HubRemains, setup: &Setup, memory: &mut Memory, random: &mut Random) {
     let bursts = 1 + random.below(BURSTS_MAX);
     block_on(async {
         // A crash may come before the hub serves.

@@ -1,13 +1,13 @@
 //! A full disk, and free space after it.
 
-use upesi_engine::{EngineHandle, Serving};
-use upesi_journal::sim_disk::{Fault, Kept, Operation, Random};
+use upesi_engine::{Availability, EngineHandle};
+use upesi_journal::sim_disk::{DiskFault, Operation, Random, SurvivingData};
 
 use super::{Tally, Trial};
 use crate::hub::life::Memory;
 use crate::hub::scheme::onboard;
 use crate::hub::verdict::judge;
-use crate::hub::{Remains, Setup, block_on};
+use crate::hub::{HubRemains, Setup, block_on};
 use crate::trials;
 
 /// Number of times that a hub runs out of space in one life.
@@ -40,7 +40,7 @@ fn run(seed: u64) -> Tally {
 fn squeeze(seed: u64, tally: &mut Tally) {
     let mut random = Random::new(seed ^ 0x6675_6c6c);
     let setup = Setup::draw(&mut random);
-    let remains = Remains::none(seed);
+    let remains = HubRemains::none(seed);
     let mut memory = Memory::default();
     block_on(async {
         let (engine, handle) = remains.start(&setup).expect("starts");
@@ -54,14 +54,14 @@ fn squeeze(seed: u64, tally: &mut Tally) {
             let refused = memory.refused_full;
             bursts(&mut memory, &handle, &mut random, &what).await;
             assert_eq!(memory.refused_full, refused, "{what}: rejected although the disk has space");
-            assert_eq!(handle.status().serving, Serving::Yes, "{what}");
+            assert_eq!(handle.status().serving, Availability::Yes, "{what}");
             tally.unit("squeezes");
         }
         engine.shutdown();
     });
     tally.add("refused", memory.refused_full);
     tally.add("acknowledged", memory.acknowledged);
-    for kept in [Kept::Nothing, Kept::Some(seed)] {
+    for kept in [SurvivingData::Nothing, SurvivingData::Some(seed)] {
         judge(&remains.after_power_loss(kept), &setup, &memory, &format!("seed {seed}, squeezed, {kept:?}"));
     }
 }
@@ -70,9 +70,9 @@ fn squeeze(seed: u64, tally: &mut Tally) {
 fn refuse_one(seed: u64, tally: &mut Tally) {
     let mut random = Random::new(seed ^ 0x6f6e_6521);
     let setup = Setup::draw(&mut random);
-    let remains = Remains::none(seed);
+    let remains = HubRemains::none(seed);
     let ordinal = random.below(ORDINALS);
-    remains.disk.inject(ordinal, Fault::Full);
+    remains.disk.inject(ordinal, DiskFault::Full);
     let mut memory = Memory::default();
     block_on(async {
         let Ok((engine, handle)) = remains.start(&setup) else { return };
@@ -92,7 +92,7 @@ fn refuse_one(seed: u64, tally: &mut Tally) {
     assert!(may_stop || memory.refused_stopped == 0, "{what}: the engine stopped");
     tally.unit("single operations");
     tally.add("stops", u64::from(memory.refused_stopped > 0));
-    for kept in [Kept::Nothing, Kept::Some(seed)] {
+    for kept in [SurvivingData::Nothing, SurvivingData::Some(seed)] {
         judge(&remains.after_power_loss(kept), &setup, &memory, &format!("{what}, {kept:?}"));
     }
 }

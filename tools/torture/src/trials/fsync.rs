@@ -2,12 +2,12 @@
 
 use upesi_engine::{StartError, StopReason};
 use upesi_journal::JournalError;
-use upesi_journal::sim_disk::{Fault, Kept, Operation, Random};
+use upesi_journal::sim_disk::{DiskFault, Operation, Random, SurvivingData};
 
 use super::{Tally, Trial};
 use crate::hub::life::Memory;
 use crate::hub::verdict::judge;
-use crate::hub::{Remains, Setup, block_on};
+use crate::hub::{HubRemains, Setup, block_on};
 use crate::trials;
 
 const BURSTS: u64 = 12;
@@ -32,7 +32,7 @@ fn run(seed: u64) -> Tally {
     // with snapshots and removals at the same time.
     let is_orderly = seed.is_multiple_of(2);
     let setup = if is_orderly { Setup::orderly(&mut random) } else { Setup::draw(&mut random) };
-    let whole = Remains::none(seed);
+    let whole = HubRemains::none(seed);
     live(&whole, &setup, seed);
     let operations = whole.disk.operations();
     let syncs: Vec<usize> = (0..operations.len()).filter(|place| is_sync(&operations[*place])).collect();
@@ -49,8 +49,8 @@ const fn is_sync(operation: &Operation) -> bool {
 
 fn fail(seed: u64, setup: &Setup, is_orderly: bool, ordinal: u64, random: &mut Random, tally: &mut Tally) {
     let what = format!("seed {seed}, sync at operation {ordinal}");
-    let remains = Remains::none(seed);
-    remains.disk.inject(ordinal, Fault::Broken);
+    let remains = HubRemains::none(seed);
+    remains.disk.inject(ordinal, DiskFault::Broken);
     let lived = live(&remains, setup, seed);
     if !remains.disk.operations().get(ordinal as usize).is_some_and(is_sync) {
         // The batches differed this time: the operation was not reached, or it was another one.
@@ -58,30 +58,30 @@ fn fail(seed: u64, setup: &Setup, is_orderly: bool, ordinal: u64, random: &mut R
     }
     match &lived.end {
         // The process also turns these errors into exit code 74: `crates/node/src/error.rs`.
-        End::NotStarted(StartError::Journal(JournalError::Io { .. })) => tally.add("at the start", 1),
-        End::NotStarted(other) => panic!("{what}: the engine does not start because {other}"),
-        End::Stopped(StopReason::Journal(_)) => {
+        HubEnd::NotStarted(StartError::Journal(JournalError::Io { .. })) => tally.add("at the start", 1),
+        HubEnd::NotStarted(other) => panic!("{what}: the engine does not start because {other}"),
+        HubEnd::Stopped(StopReason::Journal(_)) => {
             assert_eq!(lived.acknowledged_later, 0, "{what}: acknowledged after a failed sync");
             tally.add("under load", 1);
         }
         // A snapshot failed while the engine runs. The engine may acknowledge journalled commands until it learns of
         // the failure.
-        End::Stopped(StopReason::Archive(_)) if !is_orderly => {
+        HubEnd::Stopped(StopReason::Archive(_)) if !is_orderly => {
             assert_eq!(lived.acknowledged_later, 0, "{what}: acknowledged after the engine had stopped");
             tally.add("of a snapshot", 1);
         }
-        End::Lived { reason: StopReason::Journal(_), .. } => tally.add("at the end", 1),
-        End::Lived { reason: StopReason::Archive(_), .. } if !is_orderly => tally.add("at the end", 1),
+        HubEnd::Lived { reason: StopReason::Journal(_), .. } => tally.add("at the end", 1),
+        HubEnd::Lived { reason: StopReason::Archive(_), .. } if !is_orderly => tally.add("at the end", 1),
         // The archivist's last snapshot failed; the journal has everything. If the archivist writes other snapshots in
         // the meantime, one of them may fail at the moment of the end. If a sync of the journal had failed, the
         // commands acknowledged after it would be missing below.
-        End::Lived { reason: StopReason::Shutdown, operations } => {
+        HubEnd::Lived { reason: StopReason::Shutdown, operations } => {
             let is_at_the_end = ordinal >= *operations || !is_orderly;
             assert!(is_at_the_end, "{what}: the failure was not detected, and the engine continued");
             tally.add("at the end", 1);
         }
-        End::Lived { reason, .. } => panic!("{what}: the engine ended because {reason}"),
-        End::Stopped(other) => panic!("{what}: the engine stopped because {other}"),
+        HubEnd::Lived { reason, .. } => panic!("{what}: the engine ended because {reason}"),
+        HubEnd::Stopped(other) => panic!("{what}: the engine stopped because {other}"),
     }
     tally.add(Tally::UNITS, 1);
     tally.add(if is_orderly { "one batch after the other" } else { "with threads in between" }, 1);
@@ -89,14 +89,14 @@ fn fail(seed: u64, setup: &Setup, is_orderly: bool, ordinal: u64, random: &mut R
     let seen = random.bits();
     for (how, image) in [
         ("killed", remains.after_kill()),
-        ("nothing kept", remains.after_power_loss(Kept::Nothing)),
-        ("some kept", remains.after_power_loss(Kept::Some(seen))),
+        ("nothing kept", remains.after_power_loss(SurvivingData::Nothing)),
+        ("some kept", remains.after_power_loss(SurvivingData::Some(seen))),
     ] {
         judge(&image, setup, &lived.memory, &format!("{what}, {how}"));
     }
 }
 
-enum End {
+enum HubEnd {
     NotStarted(StartError),
     Stopped(StopReason),
     /// The engine was shut down for this reason, after this many operations of its disk.
@@ -106,26 +106,26 @@ enum End {
     },
 }
 
-struct Lived {
+struct HubLife {
     memory: Memory,
     /// Answers with success after the engine had stopped.
     acknowledged_later: u64,
-    end: End,
+    end: HubEnd,
 }
 
 /// Runs a life. The same seed produces the same life.
-fn live(remains: &Remains, setup: &Setup, seed: u64) -> Lived {
+fn live(remains: &HubRemains, setup: &Setup, seed: u64) -> HubLife {
     let mut random = Random::new(!seed);
     let mut memory = Memory::default();
     let (acknowledged_later, end) = block_on(async {
         let (engine, handle) = match remains.start(setup) {
             Ok(started) => started,
-            Err(error) => return (0, End::NotStarted(error)),
+            Err(error) => return (0, HubEnd::NotStarted(error)),
         };
         if memory.live(&handle, &mut random, BURSTS).await {
             let operations = remains.disk.operations().len() as u64;
             engine.shutdown();
-            return (0, End::Lived { reason: handle.stopped().await, operations });
+            return (0, HubEnd::Lived { reason: handle.stopped().await, operations });
         }
         let reason = handle.stopped().await;
         let before = memory.acknowledged;
@@ -133,7 +133,7 @@ fn live(remains: &Remains, setup: &Setup, seed: u64) -> Lived {
             memory.burst(&handle, &mut random).await;
         }
         engine.shutdown();
-        (memory.acknowledged - before, End::Stopped(reason))
+        (memory.acknowledged - before, HubEnd::Stopped(reason))
     });
-    Lived { memory, acknowledged_later, end }
+    HubLife { memory, acknowledged_later, end }
 }

@@ -20,12 +20,12 @@ const CLUSTER: [&str; 2] = ["UPESI_CRASH_SEED", "UPESI_CLUSTER_TAKE_OVERS"];
 const POWER: [&str; 2] = ["UPESI_POWER_SEED", "UPESI_POWER_LIVES"];
 
 /// The output of a run of such a test.
-struct Told {
+struct TestOutput {
     seed: u64,
     text: String,
 }
 
-impl Told {
+impl TestOutput {
     /// Runs the test. The test is built like all tests, but the hub is the given program. The seed is mixed, so that
     /// neighbouring seeds have nothing in common. Panics with the end of the output if the test fails.
     fn by(file: &str, test: &str, variables: [&str; 2], seed: u64, count: u64) -> Self {
@@ -86,7 +86,7 @@ fn kill_under_load(seed: u64) -> Tally {
     } else {
         "kills_under_load_lose_no_acknowledged_transfer"
     };
-    let told = Told::by("crash_run", test, CRASH, seed, KILLS_UNDER_LOAD);
+    let told = TestOutput::by("crash_run", test, CRASH, seed, KILLS_UNDER_LOAD);
     Tally::of([
         (Tally::UNITS, KILLS_UNDER_LOAD),
         ("lives of a data directory", 1),
@@ -110,7 +110,7 @@ pub(super) const KILL9_SETTLEMENT: Trial = Trial {
 
 fn kill_while_settling(seed: u64) -> Tally {
     let test = "settlements_continue_after_kills";
-    let told = Told::by("crash_settlement", test, CRASH, seed, KILLS_WHILE_SETTLING);
+    let told = TestOutput::by("crash_settlement", test, CRASH, seed, KILLS_WHILE_SETTLING);
     Tally::of([
         (Tally::UNITS, told.number(" cut off")),
         ("kills", KILLS_WHILE_SETTLING),
@@ -150,7 +150,7 @@ pub(super) const FAIL_OVERS: Trial = Trial {
 
 fn lose_parts(seed: u64) -> Tally {
     let test = "losses::loss_of_any_part_loses_no_acknowledged_transfer";
-    let told = Told::by("cluster", test, CLUSTER, seed, LOSSES);
+    let told = TestOutput::by("cluster", test, CLUSTER, seed, LOSSES);
     let late = told.text.lines().map(|line| number_before(line, " later than the goal")).sum();
     let mut tally = Tally::of([
         (Tally::UNITS, LOSSES),
@@ -185,7 +185,7 @@ fn lose_power(seed: u64) -> Tally {
         1 => "power_loss_loses_nothing_that_is_only_in_the_archive",
         _ => "power_loss_with_retention_loses_and_restores_nothing",
     };
-    let told = Told::by("power_loss", test, POWER, seed, LIVES);
+    let told = TestOutput::by("power_loss", test, POWER, seed, LIVES);
     Tally::of([
         (Tally::UNITS, told.number(" times the power went, ")),
         ("directories", 1),

@@ -36,7 +36,7 @@ fn run(seed: u64) -> Tally {
         add_rotten(seed, &mut tally);
     }
     let counts = outcome.counts;
-    let has_all = counts.settled > 0 && counts.conversions_committed > 0 && counts.bulks_completed > 0;
+    let has_all = counts.settled > 0 && counts.fx_transfers_committed > 0 && counts.bulks_completed > 0;
     tally.add_all([
         (Tally::UNITS, 1),
         (WITH_ALL_MONEY.detail, u64::from(has_all)),

@@ -6,23 +6,23 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use upesi_engine::{
-    Engine, EngineMetrics, EngineOptions, NoEffects, Payload, Serving, StopReason, Storage, SubmitError,
+    Availability, Engine, EngineMetrics, EngineOptions, NoEffects, Payload, StopReason, Storage, SubmitError,
 };
-use upesi_journal::sim_disk::{Fault, Kept, Random, SimDisk};
+use upesi_journal::sim_disk::{DiskFault, Random, SimDisk, SurvivingData};
 use upesi_ledger::PublicState;
 use upesi_tables::archive::{Archive, ArchiveEntry, ArchiveStats, MemoryArchive};
-use upesi_tables::{Part, TablesError};
-use upesi_torture::hub::life::{Known, Memory};
+use upesi_tables::{DatabaseKind, TablesError};
+use upesi_torture::hub::life::{KnownTransfer, Memory};
 use upesi_torture::hub::scheme::{clock, onboard, prepare};
 use upesi_torture::hub::verdict::judge;
-use upesi_torture::hub::{Remains, Setup, block_on};
+use upesi_torture::hub::{HubRemains, Setup, block_on};
 use upesi_types::TransferId;
 
 const SEED: u64 = 5;
 const BURSTS: u64 = 16;
 
 /// A hub's life without faults, and its DFSPs' memory.
-fn lived(remains: &Remains) -> (Setup, Memory) {
+fn lived(remains: &HubRemains) -> (Setup, Memory) {
     let mut random = Random::new(SEED);
     let setup = Setup::orderly(&mut random);
     let mut memory = Memory::default();
@@ -35,32 +35,32 @@ fn lived(remains: &Remains) -> (Setup, Memory) {
 }
 
 /// The verdict's message; `None` if it finds nothing wrong.
-fn verdict(remains: &Remains, setup: &Setup, memory: &Memory) -> Option<String> {
+fn verdict(remains: &HubRemains, setup: &Setup, memory: &Memory) -> Option<String> {
     let judged = catch_unwind(AssertUnwindSafe(|| judge(remains, setup, memory, "planted")));
     judged.err().map(|panic| panic.downcast_ref::<String>().cloned().unwrap_or_default())
 }
 
 #[test]
 fn honest_hub_passes() {
-    let remains = Remains::none(SEED);
+    let remains = HubRemains::none(SEED);
     let (setup, memory) = lived(&remains);
     assert!(memory.acknowledged > 20, "{memory:?}");
-    assert_eq!(verdict(&remains.after_power_loss(Kept::Nothing), &setup, &memory), None);
+    assert_eq!(verdict(&remains.after_power_loss(SurvivingData::Nothing), &setup, &memory), None);
 }
 
 #[test]
 fn lost_transfer_is_found() {
-    let remains = Remains::none(SEED);
+    let remains = HubRemains::none(SEED);
     let (setup, mut memory) = lived(&remains);
     let number = memory.transfers.len() as u64;
-    memory.transfers.insert(number, Known { is_acknowledged: true, ..Known::default() });
+    memory.transfers.insert(number, KnownTransfer { is_acknowledged: true, ..KnownTransfer::default() });
     let found = verdict(&remains, &setup, &memory).expect("is found");
     assert!(found.contains("was acknowledged and is lost"), "{found}");
 }
 
 #[test]
 fn transfer_with_another_end_is_found() {
-    let remains = Remains::none(SEED);
+    let remains = HubRemains::none(SEED);
     let (setup, mut memory) = lived(&remains);
     let ended = memory.transfers.values_mut().find(|known| known.ended.is_some()).expect("some have ended");
     let other =
@@ -71,7 +71,7 @@ fn transfer_with_another_end_is_found() {
     ended_by_nobody(&remains, &setup, memory);
 }
 
-fn ended_by_nobody(remains: &Remains, setup: &Setup, mut memory: Memory) {
+fn ended_by_nobody(remains: &HubRemains, setup: &Setup, mut memory: Memory) {
     memory.transfers.values_mut().for_each(|known| known.ended = None);
     let found = verdict(remains, setup, &memory).expect("is found");
     assert!(found.contains("but no request ended it"), "{found}");
@@ -82,10 +82,10 @@ fn ended_by_nobody(remains: &Remains, setup: &Setup, mut memory: Memory) {
 fn early_acknowledgement_is_found() {
     let mut found = 0;
     for ordinal in 60..100 {
-        let remains = Remains::none(SEED);
-        remains.disk.inject(ordinal, Fault::LostWrite);
+        let remains = HubRemains::none(SEED);
+        remains.disk.inject(ordinal, DiskFault::LostWrite);
         let (setup, memory) = lived(&remains);
-        let image = remains.after_power_loss(Kept::Nothing);
+        let image = remains.after_power_loss(SurvivingData::Nothing);
         found += u32::from(verdict(&image, &setup, &memory).is_some());
     }
     assert!(found > 5, "only {found} of 40 lost writes mattered");
@@ -108,7 +108,7 @@ impl Archive for Broken {
 
     fn apply(&self, _: &[ArchiveEntry], _: u64) -> Result<(), TablesError> {
         let source = std::io::Error::other("simulated input/output error");
-        Err(TablesError::io(Part::Archive, "archive", source))
+        Err(TablesError::io(DatabaseKind::Archive, "archive", source))
     }
 
     fn sync(&self) -> Result<u64, TablesError> {
@@ -165,7 +165,7 @@ fn failing_archive_is_the_reason_of_the_engines_end() {
             assert_eq!(answer, Err(SubmitError::Stopped), "round {round}");
             let reason = handle.stopped().await;
             assert!(matches!(reason, StopReason::Archive(_)), "round {round}: {reason}");
-            assert_eq!(handle.status().serving, Serving::Stopped(reason), "round {round}");
+            assert_eq!(handle.status().serving, Availability::Stopped(reason), "round {round}");
             engine.shutdown();
         });
     }

@@ -16,7 +16,7 @@ use crate::admin_api::ApiAmount;
 use crate::scheme::apply::ApiCall;
 use crate::settlement::advance::Advance;
 use crate::settlement::api::{Account, Cover, Step};
-use crate::settlement::error::{Done, SettlementError, Waiting};
+use crate::settlement::error::{Done, PendingApprovals, SettlementError};
 use crate::settlement::hub::Hub;
 use crate::settlement::proposing::{cover_calls, step_calls};
 
@@ -47,7 +47,7 @@ pub(super) struct Applied {
     /// Failures, account by account.
     pub(super) failures: Vec<String>,
     /// Approvals that are needed before it can continue.
-    pub(super) waiting: Waiting,
+    pub(super) waiting: PendingApprovals,
 }
 
 impl Applied {

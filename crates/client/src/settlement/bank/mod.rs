@@ -22,7 +22,7 @@ use upesi_types::{Amount, Currency};
 use super::api::Settlement;
 use super::error::{Done, SettlementError};
 use super::hub::{Hub, HubOptions};
-use super::report::Figures;
+use super::report::SettlementFigures;
 use crate::scheme::state::settlement_balance;
 
 #[cfg(test)]
@@ -53,7 +53,7 @@ struct Entry {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Shown {
+struct BankFileOutput {
     settlement: u32,
     state: String,
     /// Whether the file was applied, or only checked.
@@ -111,7 +111,7 @@ pub async fn reconcile(
     }
     let state = hub.settlement_of(reconcile.settlement).await?.state;
     let is_settled = state == SettlementState::Settled.as_str();
-    let shown = Shown::new(reconcile, state, reference, &entries, warnings);
+    let shown = BankFileOutput::new(reconcile, state, reference, &entries, warnings);
     write_to(output, &if options.json { shown.to_json()? } else { shown.to_text() })?;
     if !reconcile.applies {
         note("the file was only checked; nothing was changed");
@@ -144,7 +144,7 @@ fn ended(Applied { failures, waiting }: Applied) -> Outcome {
 ///
 /// # Errors
 /// All faults, by row.
-fn checked(cells: &[Vec<String>], figures: &Figures) -> Result<Vec<Line>, Vec<String>> {
+fn checked(cells: &[Vec<String>], figures: &SettlementFigures) -> Result<Vec<Line>, Vec<String>> {
     let BankFile { settlement, rows, mut mistakes } = BankFile::parse(cells);
     mistakes.extend(contradictions(settlement, &rows, figures));
     // Faults of the whole file come last.
@@ -156,7 +156,7 @@ fn checked(cells: &[Vec<String>], figures: &Figures) -> Result<Vec<Line>, Vec<St
 }
 
 /// A row that is completely readable.
-fn line_of(row: Row, figures: &Figures) -> Option<Line> {
+fn line_of(row: Row, figures: &SettlementFigures) -> Option<Line> {
     let currency = currency_of(&row, figures)?.to_owned();
     let Row { number: row, owner, balance, net, .. } = row;
     let (_, account, name) = owner?;
@@ -164,7 +164,7 @@ fn line_of(row: Row, figures: &Figures) -> Option<Line> {
 }
 
 /// The currency of a row; the currency of its account if the file has no column of currencies.
-fn currency_of<'a>(row: &'a Row, figures: &'a Figures) -> Option<&'a str> {
+fn currency_of<'a>(row: &'a Row, figures: &'a SettlementFigures) -> Option<&'a str> {
     if row.currency.is_some() {
         return row.currency.as_deref();
     }
@@ -212,7 +212,7 @@ impl Hub {
     }
 }
 
-impl Shown {
+impl BankFileOutput {
     fn new(
         Reconcile { settlement, applies, .. }: &Reconcile,
         state: String,
@@ -263,7 +263,7 @@ impl Shown {
 // Checks that a bank file belongs to this settlement, and finds warnings for operators.
 
 /// All faults that show that the hub did not write this file, or that it is incomplete.
-fn contradictions(settlement: Option<u32>, rows: &[Row], figures: &Figures) -> Vec<Mistake> {
+fn contradictions(settlement: Option<u32>, rows: &[Row], figures: &SettlementFigures) -> Vec<Mistake> {
     let mut mistakes = Vec::new();
     if let Some(other) = settlement.filter(|settlement| *settlement != figures.id) {
         let text = format!("this is the file of settlement {other}, not {}", figures.id);
@@ -297,7 +297,7 @@ fn contradictions(settlement: Option<u32>, rows: &[Row], figures: &Figures) -> V
 }
 
 /// The sum of the settlement transfers in each currency; `None` if one of them cannot be read.
-fn sums<'a>(rows: &'a [Row], figures: &'a Figures) -> BTreeMap<&'a str, Option<i128>> {
+fn sums<'a>(rows: &'a [Row], figures: &'a SettlementFigures) -> BTreeMap<&'a str, Option<i128>> {
     let mut sums = BTreeMap::<&str, Option<i128>>::new();
     for row in rows {
         let Some(currency) = currency_of(row, figures) else { continue };
@@ -313,7 +313,7 @@ fn too_fine(amount: Amount, currency: Currency) -> Option<u32> {
 }
 
 /// The contradictions between a row and the hub.
-fn contradictions_of(row: &Row, figures: &Figures) -> Vec<String> {
+fn contradictions_of(row: &Row, figures: &SettlementFigures) -> Vec<String> {
     let mut found = Vec::new();
     let party = row.owner.as_ref().and_then(|(_, account, _)| figures.parties.get(account));
     for (what, amount) in [("balance", row.balance), ("settlement transfer", row.net)] {

@@ -6,13 +6,13 @@ use upesi_process::exit::Exit;
 use upesi_types::Amount;
 
 use super::super::report::tests::{PAIRS, figures, settlement};
-use super::super::report::{Figures, ReportKind, render_to};
+use super::super::report::{ReportKind, SettlementFigures, render_to};
 use super::apply::Caps;
 use super::file::{Line, cells_of_csv, read};
 use super::{Cover, checked, repeated, warnings_of};
 use crate::settlement::workbook::check_unpacked;
 
-fn own() -> Figures {
+fn own() -> SettlementFigures {
     figures(settlement(), &PAIRS)
 }
 

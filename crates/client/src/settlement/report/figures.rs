@@ -37,7 +37,7 @@ struct Flow {
     transfers: u64,
 }
 
-pub(in crate::settlement) struct Figures {
+pub(in crate::settlement) struct SettlementFigures {
     pub(in crate::settlement) id: u32,
     pub(super) model: String,
     pub(in crate::settlement) state: String,
@@ -49,7 +49,7 @@ pub(in crate::settlement) struct Figures {
     flows: BTreeMap<(u32, u32), Vec<Flow>>,
 }
 
-impl Figures {
+impl SettlementFigures {
     /// The accounts and nets of a settlement, without flows yet.
     pub(super) fn new(settlement: &Settlement, names: &BTreeMap<u32, String>) -> Self {
         let party = |participant, account: &Account| {

@@ -18,7 +18,7 @@ use super::error::{Done, SettlementError};
 use super::hub::{Hub, HubOptions};
 use super::job::JobName;
 use crate::settlement::workbook;
-pub(super) use figures::Figures;
+pub(super) use figures::SettlementFigures;
 
 /// Version of the columns.
 const REPORT_VERSION: u64 = 1;
@@ -91,9 +91,9 @@ pub async fn matrix(options: &HubOptions, job: &JobName, output: &mut (dyn Write
 
 impl Hub {
     /// All figures of a settlement.
-    pub(super) async fn figures(&self, id: u32) -> Done<Figures> {
+    pub(super) async fn figures(&self, id: u32) -> Done<SettlementFigures> {
         let settlement = self.api.settlement(id).await?;
-        let mut figures = Figures::new(&settlement, &self.api.names().await?);
+        let mut figures = SettlementFigures::new(&settlement, &self.api.names().await?);
         for window in &settlement.settlement_windows {
             let mut after = None;
             loop {
@@ -112,7 +112,11 @@ impl Hub {
 }
 
 /// The bytes of a report's file.
-pub(super) fn render_to(figures: &Figures, kind: &ReportKind, is_sheet: bool) -> Result<Vec<u8>, Failure> {
+pub(super) fn render_to(
+    figures: &SettlementFigures,
+    kind: &ReportKind,
+    is_sheet: bool,
+) -> Result<Vec<u8>, Failure> {
     let rows = render(figures, kind)?;
     if !is_sheet {
         return Ok(to_csv(&rows).into_bytes());
@@ -120,7 +124,7 @@ pub(super) fn render_to(figures: &Figures, kind: &ReportKind, is_sheet: bool) ->
     workbook::write(&rows, &figures.changed).map_err(|error| Failure::new(Exit::Software, error))
 }
 
-fn render(figures: &Figures, kind: &ReportKind) -> Result<Vec<Vec<Cell>>, Failure> {
+fn render(figures: &SettlementFigures, kind: &ReportKind) -> Result<Vec<Vec<Cell>>, Failure> {
     let rows = match kind {
         ReportKind::Multilateral => tables::multilateral(figures),
         ReportKind::Bilateral => tables::bilateral(figures),
@@ -138,7 +142,7 @@ fn render(figures: &Figures, kind: &ReportKind) -> Result<Vec<Vec<Cell>>, Failur
     Ok(all)
 }
 
-fn head(figures: &Figures, kind: &ReportKind, rows: u64) -> Vec<Vec<Cell>> {
+fn head(figures: &SettlementFigures, kind: &ReportKind, rows: u64) -> Vec<Vec<Cell>> {
     let windows: Vec<String> = figures.windows.iter().map(u32::to_string).collect();
     let line = |name: &str, value: Cell| vec![Cell::text(name), value];
     let mut head = vec![

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::figures::{Figures, Party};
+use super::figures::{Party, SettlementFigures};
 use crate::settlement::cell::Cell;
 
 type Rows = Vec<Vec<Cell>>;
@@ -11,7 +11,7 @@ fn headings(names: &[&str]) -> Vec<Cell> {
     names.iter().map(|name| Cell::text(name)).collect()
 }
 
-pub(super) fn multilateral(figures: &Figures) -> Rows {
+pub(super) fn multilateral(figures: &SettlementFigures) -> Rows {
     let has_remainders = figures.parties.values().any(Party::has_remainder);
     let mut columns = headings(&["participant", "currency", "net amount"]);
     if has_remainders {
@@ -33,7 +33,7 @@ pub(super) fn multilateral(figures: &Figures) -> Rows {
 const PAIR_COLUMNS: [&str; 6] =
     ["net debtor", "net creditor", "currency", "total sent", "total received", "net amount"];
 
-pub(super) fn bilateral(figures: &Figures) -> Rows {
+pub(super) fn bilateral(figures: &SettlementFigures) -> Rows {
     let mut rows = vec![headings(&PAIR_COLUMNS)];
     for currency in figures.currencies() {
         let accounts = figures.accounts_in(currency);
@@ -67,7 +67,7 @@ fn pair(debtor: &Party, creditor: &Party, (sent, received): (i128, i128)) -> Vec
 }
 
 /// Per currency: senders in rows, receivers in columns; the last row's last cell is the check value.
-pub(super) fn matrix(figures: &Figures) -> Rows {
+pub(super) fn matrix(figures: &SettlementFigures) -> Rows {
     let mut rows = Vec::new();
     for currency in figures.currencies() {
         let accounts = figures.accounts_in(currency);
@@ -111,7 +111,7 @@ pub(super) fn matrix(figures: &Figures) -> Rows {
 
 /// A DFSP's counterparties, each with a row for all windows and, if there are several, one for each. `None` if it has
 /// no account in the settlement.
-pub(super) fn of_dfsp(figures: &Figures, name: &str) -> Option<Rows> {
+pub(super) fn of_dfsp(figures: &SettlementFigures, name: &str) -> Option<Rows> {
     let mut columns = headings(&PAIR_COLUMNS);
     columns.push(Cell::text("window"));
     let mut rows = vec![columns];
@@ -163,7 +163,7 @@ fn counterpart_row(
 }
 
 /// Mojaloop's layout: the bank fills in the time, and each balance afterwards.
-pub(super) fn bank(figures: &Figures) -> Rows {
+pub(super) fn bank(figures: &SettlementFigures) -> Rows {
     let blank = || Cell::text("");
     let mut rows = vec![
         vec![Cell::text("Settlement ID"), Cell::Number(figures.id.into())],
@@ -194,7 +194,7 @@ pub(super) fn bank(figures: &Figures) -> Rows {
 const GAP: usize = 2;
 
 /// Per currency: senders in rows, receivers in columns, the nets, and the check value in a line of its own.
-pub(super) fn for_a_terminal(figures: &Figures) -> String {
+pub(super) fn for_a_terminal(figures: &SettlementFigures) -> String {
     let rows = matrix(figures);
     let text_of = |cell: &Cell| cell.to_csv();
     let rows: Vec<Vec<String>> = rows.iter().map(|row| row.iter().map(text_of).collect()).collect();

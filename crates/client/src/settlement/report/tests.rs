@@ -6,7 +6,7 @@ use upesi_testsupport::hostile_texts::{Random, text};
 use upesi_types::text::is_hidden;
 use upesi_types::{Amount, FspId};
 
-use super::figures::Figures;
+use super::figures::SettlementFigures;
 use super::{ReportKind, render, render_to, tables, to_csv};
 use crate::settlement::cell::Cell;
 use crate::settlement::cells_of_csv;
@@ -52,11 +52,11 @@ pub(in crate::settlement) const PAIRS: [(u32, u32, u32, &str, &str, &str); 7] = 
 pub(in crate::settlement) fn figures(
     settlement: Value,
     pairs: &[(u32, u32, u32, &str, &str, &str)],
-) -> Figures {
+) -> SettlementFigures {
     let settlement = serde_json::from_value(settlement).unwrap();
     let names = [(3, "green"), (9, "green"), (5, "blue"), (7, "=red"), (11, "=red")];
     let names: BTreeMap<u32, String> = names.iter().map(|(id, name)| (*id, (*name).to_owned())).collect();
-    let mut figures = Figures::new(&settlement, &names);
+    let mut figures = SettlementFigures::new(&settlement, &names);
     for (window, payer, payee, currency, kind, amount) in pairs {
         let pair = format!(
             r#"{{"payer":{{"accountId":{payer}}},"payee":{{"accountId":{payee}}},"currency":"{currency}","ledgerAccountType":"{kind}","amount":{amount},"transfers":2}}"#

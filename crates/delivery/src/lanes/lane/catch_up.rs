@@ -53,18 +53,18 @@ impl CatchUp {
     }
 
     /// Records a live callback. Returns whether to admit it, and whether the lane has just fallen behind.
-    pub(super) fn live(&mut self, position: Position, has_room: bool) -> Live {
+    pub(super) fn live(&mut self, position: Position, has_room: bool) -> LiveOutcome {
         if self.watermark.is_some_and(|watermark| position <= watermark) {
-            return Live::Known;
+            return LiveOutcome::Known;
         }
         if self.behind || !has_room {
             let fell_behind = !self.behind;
             self.behind = true;
             self.noted = self.noted.max(Some(position));
-            return Live::Noted { fell_behind };
+            return LiveOutcome::Noted { fell_behind };
         }
         self.watermark = Some(position);
-        Live::Admitted
+        LiveOutcome::Admitted
     }
 
     /// The page to fetch next; `None` if none is needed or one is being fetched.
@@ -121,7 +121,7 @@ impl CatchUp {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Live {
+pub(super) enum LiveOutcome {
     Admitted,
     /// Already admitted, from the outbox.
     Known,

@@ -10,15 +10,15 @@ use hashbrown::hash_map::Entry as MapEntry;
 use tokio::time::Instant;
 use upesi_ledger::CallbackKey;
 
-use super::catch_up::{CatchUp, Live, PageRequest};
-use super::entry::{Entry, InFlight, LaneActions, ParkedCallback, Reason, Tries};
-use super::holds::Holds;
-use super::recall::{Load, Recall};
+use super::catch_up::{CatchUp, LiveOutcome, PageRequest};
+use super::entry::{AttemptHistory, Entry, InFlight, LaneActions, ParkedCallback, Reason};
+use super::holds::HeldCallbacks;
+use super::recall::{Load, ResendRange};
 use super::repeats::{AWAY_MAX, Repeats};
 use crate::lanes::CourierConfig;
-use crate::lanes::backlog::{Page, Room};
+use crate::lanes::backlog::{LaneCapacity, Page};
 use crate::lanes::callback::OwedCallback;
-use upesi_http::{Breaker, Jitter, Passage};
+use upesi_http::{Breaker, BreakerDecision, Jitter};
 
 /// Divisor for the share of a lane's memory for callbacks that wait for repetition. Callbacks that wait behind others
 /// have the same share.
@@ -58,7 +58,7 @@ enum Choice {
 }
 
 #[derive(Debug)]
-pub(super) struct Core {
+pub(super) struct LaneCore {
     pub(super) config: CourierConfig,
     pub(super) catch_up: CatchUp,
     /// Callbacks that have not been attempted, in order.
@@ -66,7 +66,7 @@ pub(super) struct Core {
     /// Callbacks that have not been attempted and are no longer held back. They are sent first.
     pub(super) released: VecDeque<Entry>,
     /// Callbacks that wait for the answer to the request that caused them.
-    pub(super) holds: Holds,
+    pub(super) holds: HeldCallbacks,
     /// Transfers with a callback that is held, released, in flight or waiting for repetition, and the later ones that
     /// wait for it.
     pub(super) busy: HashMap<u64, VecDeque<Follower>, foldhash::fast::RandomState>,
@@ -79,7 +79,7 @@ pub(super) struct Core {
     pub(super) loads: BTreeMap<CallbackKey, Load>,
     /// Callbacks that are being loaded.
     pub(super) loading: BTreeMap<CallbackKey, Load>,
-    pub(super) recall: Option<Recall>,
+    pub(super) recall: Option<ResendRange>,
     /// Number of times that an operator has sent parked callbacks again.
     pub(super) recalls: u64,
     pub(super) items: usize,
@@ -106,7 +106,7 @@ fn no_repeats(config: &CourierConfig) -> Repeats {
     Repeats::new(max, config.queue_bytes_max / REPEATS_SHARE)
 }
 
-impl Core {
+impl LaneCore {
     pub(super) fn new(config: CourierConfig, seed: u64) -> Self {
         let breaker = |failures| Breaker::new(failures, config.breaker_pause_min, config.breaker_pause_max);
         // All callbacks that were in flight when a DFSP began to reject count as one failure.
@@ -115,7 +115,7 @@ impl Core {
             catch_up: CatchUp::new(),
             ready: VecDeque::new(),
             released: VecDeque::new(),
-            holds: Holds::new(),
+            holds: HeldCallbacks::new(),
             busy: HashMap::default(),
             followers: Followers::default(),
             repeats: no_repeats(&config),
@@ -165,7 +165,7 @@ impl Core {
         self.bytes -= self.followers.here_bytes;
         self.ready.clear();
         self.released.clear();
-        self.holds = Holds::new();
+        self.holds = HeldCallbacks::new();
         self.busy.clear();
         self.followers = Followers::default();
         self.repeats = no_repeats(&self.config);
@@ -212,9 +212,9 @@ impl Core {
         let has_room = self.items < self.config.queue_max
             && (self.items == 0 || self.bytes + callback.bytes <= self.config.queue_bytes_max);
         match self.catch_up.live(callback.position(), has_room) {
-            Live::Admitted => self.admit(callback, now),
-            Live::Known => {}
-            Live::Noted { fell_behind } => {
+            LiveOutcome::Admitted => self.admit(callback, now),
+            LiveOutcome::Known => {}
+            LiveOutcome::Noted { fell_behind } => {
                 self.actions.fell_behind |= fell_behind;
                 self.actions.wake_keeper |= fell_behind;
             }
@@ -231,12 +231,12 @@ impl Core {
     fn admit(&mut self, callback: OwedCallback, now: Instant) {
         self.items += 1;
         self.bytes += callback.bytes;
-        self.ready.push_back(Entry::new(callback, Tries::none(now)));
+        self.ready.push_back(Entry::new(callback, AttemptHistory::none(now)));
     }
 
     /// The page to fetch now, if the lane is behind and at least half empty, apart from callbacks that wait for
     /// repetition.
-    pub(super) fn ask(&mut self) -> Option<(PageRequest, Room)> {
+    pub(super) fn ask(&mut self) -> Option<(PageRequest, LaneCapacity)> {
         let room = self.room();
         if self.rests() || !self.has_room() {
             return None;
@@ -244,8 +244,8 @@ impl Core {
         self.catch_up.ask().map(|asked| (asked, room))
     }
 
-    pub(super) fn room(&self) -> Room {
-        Room {
+    pub(super) fn room(&self) -> LaneCapacity {
+        LaneCapacity {
             items: self.config.queue_max.saturating_sub(self.items),
             bytes: self.config.queue_bytes_max.saturating_sub(self.bytes),
         }
@@ -293,9 +293,9 @@ impl Core {
             return None;
         }
         let mut entry = match self.passage(now) {
-            Passage::Barred(_) => return None,
-            Passage::Free => self.next_free(now)?,
-            Passage::Probe => {
+            BreakerDecision::Barred(_) => return None,
+            BreakerDecision::Free => self.next_free(now)?,
+            BreakerDecision::Probe => {
                 let entry = self.next_for_probe()?;
                 self.breaker.begin_probe();
                 Entry { is_probe: true, ..entry }
@@ -314,9 +314,9 @@ impl Core {
 
     /// Whether callbacks may be sent now: not while the DFSP cannot be reached, and not before the end of its
     /// `Retry-After`.
-    pub(super) fn passage(&self, now: Instant) -> Passage {
+    pub(super) fn passage(&self, now: Instant) -> BreakerDecision {
         match self.paused_until.filter(|until| now < *until) {
-            Some(until) => Passage::Barred(Some(until)),
+            Some(until) => BreakerDecision::Barred(Some(until)),
             None => self.breaker.passage(now),
         }
     }
@@ -326,7 +326,7 @@ impl Core {
     fn choice(&self, now: Instant) -> Choice {
         let repeats_max = (self.config.concurrency_max / 2).max(1);
         let repeat = self.repeats_in_flight < repeats_max && self.repeats.is_due(now);
-        let new = self.has_new() && !matches!(self.refusals.passage(now), Passage::Barred(_));
+        let new = self.has_new() && !matches!(self.refusals.passage(now), BreakerDecision::Barred(_));
         match (repeat, new) {
             (true, false) => Choice::Repeat,
             (true, true) if !self.last_was_repeat => Choice::Repeat,
@@ -352,7 +352,7 @@ impl Core {
                     self.last_was_repeat = false;
                     // All retried callbacks may be waiting for something. In that case a new callback is taken.
                     if let Some(mut entry) = self.next_new() {
-                        entry.is_trial = self.refusals.passage(now) == Passage::Probe;
+                        entry.is_trial = self.refusals.passage(now) == BreakerDecision::Probe;
                         if entry.is_trial {
                             self.refusals.begin_probe();
                         }
@@ -444,9 +444,9 @@ impl Core {
             return false;
         }
         match self.passage(now) {
-            Passage::Barred(_) => false,
-            Passage::Probe => self.has_new() || self.repeats.here_len() > 0,
-            Passage::Free => self.choice(now) != Choice::Nothing,
+            BreakerDecision::Barred(_) => false,
+            BreakerDecision::Probe => self.has_new() || self.repeats.here_len() > 0,
+            BreakerDecision::Free => self.choice(now) != Choice::Nothing,
         }
     }
 
@@ -470,15 +470,15 @@ impl Core {
     /// Time of the next call of [`Self::at`], or of the next wake-up of a slot.
     pub(super) fn next_time(&self, now: Instant) -> Option<Instant> {
         let next = match self.passage(now) {
-            Passage::Free => {
+            BreakerDecision::Free => {
                 let trial = match self.refusals.passage(now) {
-                    Passage::Barred(until) if self.has_new() => until,
+                    BreakerDecision::Barred(until) if self.has_new() => until,
                     _ => None,
                 };
                 self.repeats.next(now).into_iter().chain(trial).min()
             }
-            Passage::Probe => self.repeats.next(now),
-            Passage::Barred(until) => {
+            BreakerDecision::Probe => self.repeats.next(now),
+            BreakerDecision::Barred(until) => {
                 let until = until.filter(|_| self.items > 0 || self.repeats.away_len() > 0);
                 until.into_iter().chain(self.repeats.next_deadline(now)).min()
             }

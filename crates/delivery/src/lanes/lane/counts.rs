@@ -5,15 +5,15 @@ use std::time::Duration;
 use tokio::time::Instant;
 use upesi_ledger::CallbackKey;
 
-use super::core::Core;
-use super::entry::{Entry, Reason, Tries};
+use super::core::LaneCore;
+use super::entry::{AttemptHistory, Entry, Reason};
 use super::recall::Load;
 use upesi_http::BreakerState;
 
 /// Minimum time of rejections before a callback counts as rejected in the status.
 const REFUSED_LONG: Duration = Duration::from_secs(10);
 
-impl Core {
+impl LaneCore {
     pub(super) fn in_flight(&self) -> usize {
         self.in_flight.len()
     }
@@ -28,7 +28,7 @@ impl Core {
         self.away().count()
     }
 
-    fn away(&self) -> impl Iterator<Item = (CallbackKey, &Tries)> {
+    fn away(&self) -> impl Iterator<Item = (CallbackKey, &AttemptHistory)> {
         let loading = self.loading.iter().filter_map(|(key, load)| match load {
             Load::Repeat(away) => Some((*key, &away.tries)),
             Load::Follower(_) | Load::Recalled => None,

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 use upesi_http::{Answer, SendError, current_worker};
 use upesi_ledger::ParticipantId;
 
-use super::{Lane, Wake, pools};
+use super::{Lane, SlotWake, pools};
 use crate::lanes::CourierConfig;
 use crate::lanes::metrics::add;
 use crate::{OutgoingRequest, Shares, share_of};
@@ -83,13 +83,13 @@ impl Direct {
         }
     }
 
-    fn begin(&self, sender: Option<ParticipantId>, bytes: usize) -> Result<Begun<'_>, TransportError> {
+    fn begin(&self, sender: Option<ParticipantId>, bytes: usize) -> Result<DirectSlot<'_>, TransportError> {
         let max = self.config.relay_concurrency_max + self.config.relay_waiting_max;
         if !self.shares.take(sender, bytes) {
             return Err(TransportError::Busy);
         }
         // Counted before the comparison, so that two messages cannot take the last slot. The guard releases the count.
-        let begun = Begun { direct: self, sender, bytes };
+        let begun = DirectSlot { direct: self, sender, bytes };
         let before = self.begun.fetch_add(1, Ordering::Relaxed);
         let bytes_before = self.bytes.fetch_add(bytes, Ordering::Relaxed);
         let fits =
@@ -99,13 +99,13 @@ impl Direct {
 }
 
 /// A slot of a message.
-struct Begun<'a> {
+struct DirectSlot<'a> {
     direct: &'a Direct,
     sender: Option<ParticipantId>,
     bytes: usize,
 }
 
-impl Drop for Begun<'_> {
+impl Drop for DirectSlot<'_> {
     fn drop(&mut self) {
         self.direct.shares.give_back(self.sender, self.bytes);
         self.direct.begun.fetch_sub(1, Ordering::Relaxed);
@@ -155,7 +155,7 @@ impl Drop for Attempt<'_> {
         let opened = state.core.breaker_opened();
         state.core.end_direct(self.is_probe, self.end.take(), now);
         add(&self.lane.metrics.breaker_opened, state.core.breaker_opened() - opened);
-        let wake = if self.is_probe { state.wake(now, &self.lane.config) } else { Wake::Nothing };
+        let wake = if self.is_probe { state.wake(now, &self.lane.config) } else { SlotWake::Nothing };
         let actions = state.core.actions();
         drop(state);
         self.lane.perform(actions, wake);

@@ -12,7 +12,7 @@ pub(super) type Reason = Arc<str>;
 
 /// The attempts at a callback so far.
 #[derive(Clone, Debug)]
-pub(super) struct Tries {
+pub(super) struct AttemptHistory {
     /// Time of its first arrival in the lane.
     pub(super) since: Instant,
     pub(super) attempts: u32,
@@ -26,7 +26,7 @@ pub(super) struct Tries {
     pub(super) was_refused: bool,
 }
 
-impl Tries {
+impl AttemptHistory {
     pub(super) const fn none(since: Instant) -> Self {
         Self { since, attempts: 0, first_at: None, deadline: None, reason: None, was_refused: false }
     }
@@ -40,7 +40,7 @@ impl Tries {
 #[derive(Debug)]
 pub(super) struct Entry {
     pub(super) callback: OwedCallback,
-    pub(super) tries: Tries,
+    pub(super) tries: AttemptHistory,
     /// Whether this attempt probes if the DFSP is available again.
     pub(super) is_probe: bool,
     /// Whether this attempt tests if the DFSP accepts new callbacks again.
@@ -48,7 +48,7 @@ pub(super) struct Entry {
 }
 
 impl Entry {
-    pub(super) const fn new(callback: OwedCallback, tries: Tries) -> Self {
+    pub(super) const fn new(callback: OwedCallback, tries: AttemptHistory) -> Self {
         Self { callback, tries, is_probe: false, is_trial: false }
     }
 

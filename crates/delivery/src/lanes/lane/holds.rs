@@ -9,14 +9,14 @@ use upesi_ledger::CallbackKey;
 use super::entry::Entry;
 
 #[derive(Debug)]
-pub(super) struct Holds {
+pub(super) struct HeldCallbacks {
     /// Contains the entry once nothing else holds it back.
     held: HashMap<CallbackKey, Option<Entry>, foldhash::fast::RandomState>,
     /// Answered before their callbacks reached the lane.
     answered: HashSet<CallbackKey, foldhash::fast::RandomState>,
 }
 
-impl Holds {
+impl HeldCallbacks {
     pub(super) fn new() -> Self {
         Self { held: HashMap::default(), answered: HashSet::default() }
     }

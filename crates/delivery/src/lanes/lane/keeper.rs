@@ -92,7 +92,7 @@ impl Lane {
         }
     }
 
-    fn take_in(self: &Arc<Self>, admit: impl FnOnce(&mut super::core::Core, Instant)) {
+    fn take_in(self: &Arc<Self>, admit: impl FnOnce(&mut super::core::LaneCore, Instant)) {
         let now = Instant::now();
         let mut state = self.state();
         admit(&mut state.core, now);

@@ -6,15 +6,15 @@ use std::time::Duration;
 use tokio::time::Instant;
 use upesi_ledger::CallbackKey;
 
-use super::core::Core;
+use super::core::LaneCore;
 use super::entry::{Entry, Outcome, ParkedCallback};
-use super::repeats::{AWAY_MAX, Away};
+use super::repeats::{AWAY_MAX, UnloadedCallback};
 use crate::lanes::callback::Repetition;
 
 /// Number of attempts at a callback that is repeated only a few times.
 pub(super) const ATTEMPTS_FEW: u32 = 5;
 
-impl Core {
+impl LaneCore {
     /// Accepts a callback after its attempt.
     pub(super) fn finish(&mut self, mut entry: Entry, outcome: Outcome, now: Instant) {
         let key = entry.callback.key;
@@ -137,7 +137,7 @@ impl Core {
     }
 
     /// Parks a callback that is not in memory.
-    pub(super) fn park_away(&mut self, key: CallbackKey, away: Away, why: &str) {
+    pub(super) fn park_away(&mut self, key: CallbackKey, away: UnloadedCallback, why: &str) {
         let reason = format!("{}{why}", away.tries.reason.as_deref().unwrap_or_default());
         self.actions.parked.push(ParkedCallback { key, reason, attempts: away.tries.attempts });
         self.release_order(away.order);
@@ -158,14 +158,14 @@ impl Core {
 
     /// Whether a message other than a callback may be sent now: no (`None`), or as the probe (`Some(true)`).
     pub(super) fn begin_direct(&mut self, now: Instant) -> Option<bool> {
-        use upesi_http::Passage;
+        use upesi_http::BreakerDecision;
         if self.draining {
             return None;
         }
         match self.breaker.passage(now) {
-            Passage::Barred(_) => None,
-            Passage::Free => Some(false),
-            Passage::Probe => {
+            BreakerDecision::Barred(_) => None,
+            BreakerDecision::Free => Some(false),
+            BreakerDecision::Probe => {
                 self.breaker.begin_probe();
                 Some(true)
             }

@@ -5,18 +5,18 @@ use std::collections::BTreeSet;
 use tokio::time::Instant;
 use upesi_ledger::CallbackKey;
 
-use super::core::{Core, Follower};
-use super::entry::{Entry, Tries};
-use super::repeats::Away;
+use super::core::{Follower, LaneCore};
+use super::entry::{AttemptHistory, Entry};
+use super::repeats::UnloadedCallback;
 use crate::lanes::callback::{OwedCallback, Position};
-use upesi_http::Passage;
+use upesi_http::BreakerDecision;
 
 /// Number of keys that one scan searches for callbacks that an operator sends again.
 pub(crate) const SCANNED_KEYS_MAX: usize = 1024;
 
 /// Range of the outbox with callbacks that an operator sends again. Only the range is stored, however many there are.
 #[derive(Debug)]
-pub(super) struct Recall {
+pub(super) struct ResendRange {
     from: Position,
     to: Position,
     /// Number of the operator's calls: a read before the last call may lack callbacks of that call.
@@ -45,19 +45,19 @@ impl Scan {
 #[derive(Debug)]
 pub(super) enum Load {
     /// The callback is due for repetition.
-    Repeat(Away),
+    Repeat(UnloadedCallback),
     /// The callback of the same order that it waited for has left the lane.
     Follower(u64),
     /// An operator sends it again.
     Recalled,
 }
 
-impl Core {
+impl LaneCore {
     /// Records parked callbacks that an operator sends again; they are undelivered in the outbox.
     pub(super) fn recall(&mut self, keys: impl IntoIterator<Item = CallbackKey>) {
         for key in keys {
             let at = key.age();
-            let recall = self.recall.get_or_insert(Recall { from: at, to: at, calls: 0 });
+            let recall = self.recall.get_or_insert(ResendRange { from: at, to: at, calls: 0 });
             recall.from = recall.from.min(at);
             recall.to = recall.to.max(at);
         }
@@ -119,7 +119,7 @@ impl Core {
             self.loading.extend(self.loads.remove_entry(key));
         }
         // Repetitions alternate with new callbacks, however many of those there are; few are loaded at a time.
-        if !self.rests() && !matches!(self.passage(now), Passage::Barred(_)) {
+        if !self.rests() && !matches!(self.passage(now), BreakerDecision::Barred(_)) {
             for (key, away) in self.repeats.take_away(now, items_max - keys.len()) {
                 keys.push(key);
                 self.loading.insert(key, Load::Repeat(away));
@@ -141,14 +141,16 @@ impl Core {
             self.bytes += callback.bytes;
             match load {
                 Load::Repeat(away) => self.repeats.come_back(Entry::new(callback, away.tries)),
-                Load::Follower(_) => self.released.push_back(Entry::new(callback, Tries::none(now))),
-                Load::Recalled => self.ready.push_back(Entry::new(callback, Tries::none(now))),
+                Load::Follower(_) => self.released.push_back(Entry::new(callback, AttemptHistory::none(now))),
+                Load::Recalled => self.ready.push_back(Entry::new(callback, AttemptHistory::none(now))),
             }
         }
         for key in asked {
             match self.loading.remove(key) {
                 // The callback is no longer owed, so the next callback behind it may be sent.
-                Some(Load::Repeat(Away { order, .. }) | Load::Follower(order)) => self.release_order(order),
+                Some(Load::Repeat(UnloadedCallback { order, .. }) | Load::Follower(order)) => {
+                    self.release_order(order)
+                }
                 Some(Load::Recalled) | None => {}
             }
         }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use tokio::time::Instant;
 use upesi_ledger::CallbackKey;
 
-use super::core::Core;
+use super::core::LaneCore;
 use super::entry::Outcome;
 use super::recall::SCANNED_KEYS_MAX;
 use super::tests::{ITEMS_MAX, config, key, owed_callback};
@@ -14,7 +14,7 @@ use crate::lanes::backlog::Page;
 use crate::lanes::callback::OwedCallback;
 
 /// Searches an outbox with these callbacks, as the keeper does.
-fn scan(core: &mut Core, outbox: &[CallbackKey]) {
+fn scan(core: &mut LaneCore, outbox: &[CallbackKey]) {
     while let Some(scan) = core.scan() {
         let behind =
             outbox.iter().filter(|key| scan.after().is_none_or(|after| (key.seq, key.index) > after));
@@ -24,21 +24,21 @@ fn scan(core: &mut Core, outbox: &[CallbackKey]) {
 }
 
 /// Loads the callbacks that the lane requests.
-fn load(core: &mut Core, now: Instant) -> Vec<u64> {
+fn load(core: &mut LaneCore, now: Instant) -> Vec<u64> {
     let keys = core.take_loads(16, now);
     let load = |key: &CallbackKey| owed_callback((key.seq, key.index), (key.seq, 1));
     core.loaded(&keys, keys.iter().map(load).collect(), now);
     keys.into_iter().map(|key| key.seq).collect()
 }
 
-fn page(core: &mut Core, seqs: impl IntoIterator<Item = u64>, now: Instant) {
+fn page(core: &mut LaneCore, seqs: impl IntoIterator<Item = u64>, now: Instant) {
     let (asked, _) = core.ask().unwrap();
     let items = seqs.into_iter().map(|seq| owed_callback((seq, 0), (seq, 1))).collect();
     core.page(asked, Page { items, more_after: None }, now);
 }
 
 /// Sends all callbacks that can be sent.
-fn send(core: &mut Core, now: Instant) -> Vec<u64> {
+fn send(core: &mut LaneCore, now: Instant) -> Vec<u64> {
     let mut sent = Vec::new();
     while let Some(entry) = core.take(now) {
         sent.push(entry.callback.key.seq);
@@ -53,7 +53,7 @@ pub(super) fn keys(seqs: impl IntoIterator<Item = u64>) -> Vec<CallbackKey> {
 
 #[test]
 fn callbacks_beyond_the_capacity_are_fetched_again() {
-    let mut core = Core::new(config(), 1);
+    let mut core = LaneCore::new(config(), 1);
     let now = Instant::now();
     page(&mut core, [], now);
     // While the lane has caught up, more callbacks arrive than fit.
@@ -81,7 +81,7 @@ fn callbacks_beyond_the_capacity_are_fetched_again() {
 fn recalled_callback_is_sent_once_even_if_it_is_also_in_a_page() {
     let now = Instant::now();
     // A page contained it.
-    let mut core = Core::new(config(), 1);
+    let mut core = LaneCore::new(config(), 1);
     page(&mut core, 1..=2, now);
     core.recall(keys([2]));
     scan(&mut core, &keys(1..=2));
@@ -89,7 +89,7 @@ fn recalled_callback_is_sent_once_even_if_it_is_also_in_a_page() {
     assert_eq!(send(&mut core, now), [1, 2]);
 
     // The next page will contain it.
-    let mut core = Core::new(config(), 1);
+    let mut core = LaneCore::new(config(), 1);
     core.recall(keys([2]));
     scan(&mut core, &keys(1..=3));
     assert_eq!(load(&mut core, now), Vec::<u64>::new());
@@ -97,7 +97,7 @@ fn recalled_callback_is_sent_once_even_if_it_is_also_in_a_page() {
     assert_eq!(send(&mut core, now), [1, 2, 3]);
 
     // A page that was read before the callback was resent lacks it. No search begins while that page is on its way.
-    let mut core = Core::new(config(), 1);
+    let mut core = LaneCore::new(config(), 1);
     let (asked, _) = core.ask().unwrap();
     core.recall(keys([2]));
     assert!(core.scan().is_none());
@@ -108,7 +108,7 @@ fn recalled_callback_is_sent_once_even_if_it_is_also_in_a_page() {
     assert_eq!(send(&mut core, now), [1, 3, 2]);
 
     // The lane has caught up, and has seen every undelivered callback.
-    let mut core = Core::new(config(), 1);
+    let mut core = LaneCore::new(config(), 1);
     page(&mut core, [1], now);
     core.recall(keys([2, 4]));
     scan(&mut core, &keys([1, 2, 4]));
@@ -126,7 +126,7 @@ fn recalled_callback_is_sent_once_even_if_it_is_also_in_a_page() {
 
 #[test]
 fn failed_loads_are_repeated_and_settled_callbacks_are_forgotten() {
-    let (mut core, now) = (Core::new(config(), 1), Instant::now());
+    let (mut core, now) = (LaneCore::new(config(), 1), Instant::now());
     page(&mut core, [], now);
     core.recall(keys([2]));
     scan(&mut core, &keys([2]));
@@ -145,7 +145,7 @@ fn failed_loads_are_repeated_and_settled_callbacks_are_forgotten() {
 #[test]
 fn full_or_draining_lane_loads_no_callbacks() {
     let config = CourierConfig { queue_bytes_max: 10, ..config() };
-    let (mut core, now) = (Core::new(config, 1), Instant::now());
+    let (mut core, now) = (LaneCore::new(config, 1), Instant::now());
     page(&mut core, [], now);
     core.recall(keys([2]));
     scan(&mut core, &keys([2]));
@@ -162,7 +162,7 @@ fn full_or_draining_lane_loads_no_callbacks() {
 #[test]
 fn callbacks_in_the_lane_are_not_loaded_again() {
     let config = CourierConfig { concurrency_max: 9, queue_max: 40, retrying_max: 1, ..config() };
-    let (mut core, now) = (Core::new(config, 1), Instant::now());
+    let (mut core, now) = (LaneCore::new(config, 1), Instant::now());
     page(&mut core, [], now);
     for seq in 1..=9 {
         let (order, awaits_answer) = (seq.max(3), seq == 6 || seq == 7);
@@ -190,7 +190,7 @@ fn callbacks_in_the_lane_are_not_loaded_again() {
 
 #[test]
 fn search_of_the_outbox_continues_after_the_last_search() {
-    let (mut core, now) = (Core::new(config(), 1), Instant::now());
+    let (mut core, now) = (LaneCore::new(config(), 1), Instant::now());
     page(&mut core, [], now);
     let all = [(0, 0), (1, 254), (1, u8::MAX), (3, 0), (3, 1)].map(key);
     core.recall(all);
@@ -214,7 +214,7 @@ fn search_of_the_outbox_continues_after_the_last_search() {
 /// A search that began before an operator's last command may lack the callbacks of that command.
 #[test]
 fn resend_during_a_read_of_the_outbox_is_not_lost() {
-    let (mut core, now) = (Core::new(config(), 1), Instant::now());
+    let (mut core, now) = (LaneCore::new(config(), 1), Instant::now());
     page(&mut core, [], now);
     core.recall(keys([1]));
     let early = core.scan().unwrap();
@@ -228,7 +228,7 @@ fn resend_during_a_read_of_the_outbox_is_not_lost() {
 #[test]
 fn each_recalled_callback_is_sent_once() {
     const COUNT: u64 = 120_000;
-    let (mut core, now) = (Core::new(config(), 1), Instant::now());
+    let (mut core, now) = (LaneCore::new(config(), 1), Instant::now());
     page(&mut core, [], now);
     let mut outbox: Vec<_> = keys((1..=COUNT).map(|number| number * 3));
     // In portions, as operators resend them, while the first ones are in flight.

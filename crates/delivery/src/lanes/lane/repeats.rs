@@ -11,16 +11,16 @@ use std::time::Duration;
 use tokio::time::Instant;
 use upesi_ledger::{CallbackKey, ParticipantId};
 
-use super::entry::{Entry, Tries};
+use super::entry::{AttemptHistory, Entry};
 
 /// Maximum number of failed callbacks of a lane that are not in memory. Each needs about 150 bytes.
 pub(super) const AWAY_MAX: usize = 16_384;
 
 /// A callback that left memory.
 #[derive(Debug)]
-pub(super) struct Away {
+pub(super) struct UnloadedCallback {
     pub(super) order: u64,
-    pub(super) tries: Tries,
+    pub(super) tries: AttemptHistory,
     due: Instant,
 }
 
@@ -34,7 +34,7 @@ pub(super) struct Repeats {
     /// Callbacks that are in memory again, because they are due.
     loaded: VecDeque<Entry>,
     /// Callbacks that are not in memory.
-    away: BTreeMap<CallbackKey, Away>,
+    away: BTreeMap<CallbackKey, UnloadedCallback>,
     away_due: BTreeSet<(Instant, CallbackKey)>,
 }
 
@@ -75,13 +75,13 @@ impl Repeats {
     }
 
     /// Records a callback that left memory until `due`.
-    pub(super) fn leave(&mut self, key: CallbackKey, order: u64, tries: Tries, due: Instant) {
+    pub(super) fn leave(&mut self, key: CallbackKey, order: u64, tries: AttemptHistory, due: Instant) {
         self.away_due.insert((due, key));
-        self.away.insert(key, Away { order, tries, due });
+        self.away.insert(key, UnloadedCallback { order, tries, due });
     }
 
     /// The oldest callback outside memory, if there are too many of them; it is parked.
-    pub(super) fn crowded_out(&mut self) -> Option<(CallbackKey, Away)> {
+    pub(super) fn crowded_out(&mut self) -> Option<(CallbackKey, UnloadedCallback)> {
         if self.away.len() <= AWAY_MAX {
             return None;
         }
@@ -91,20 +91,24 @@ impl Repeats {
     }
 
     /// Callbacks to load now, at most `items_max`; callbacks that were loaded before come first.
-    pub(super) fn take_away(&mut self, now: Instant, items_max: usize) -> Vec<(CallbackKey, Away)> {
+    pub(super) fn take_away(
+        &mut self,
+        now: Instant,
+        items_max: usize,
+    ) -> Vec<(CallbackKey, UnloadedCallback)> {
         let count = items_max.saturating_sub(self.loaded.len());
         let due: Vec<_> =
             self.away_due.iter().take_while(|(due, _)| *due <= now).take(count).copied().collect();
         due.into_iter().filter_map(|at| self.return_of(at)).collect()
     }
 
-    fn return_of(&mut self, at: (Instant, CallbackKey)) -> Option<(CallbackKey, Away)> {
+    fn return_of(&mut self, at: (Instant, CallbackKey)) -> Option<(CallbackKey, UnloadedCallback)> {
         self.away_due.remove(&at);
         self.away.remove(&at.1).map(|away| (at.1, away))
     }
 
     /// Postpones a callback that could not be loaded.
-    pub(super) fn put_away(&mut self, key: CallbackKey, away: Away) {
+    pub(super) fn put_away(&mut self, key: CallbackKey, away: UnloadedCallback) {
         self.away_due.insert((away.due, key));
         self.away.insert(key, away);
     }
@@ -140,8 +144,8 @@ impl Repeats {
     }
 
     /// Removes the callbacks past their deadline, in memory and outside.
-    pub(super) fn take_late(&mut self, now: Instant) -> (Vec<Entry>, Vec<(CallbackKey, Away)>) {
-        let late = |tries: &Tries| tries.is_late(now);
+    pub(super) fn take_late(&mut self, now: Instant) -> (Vec<Entry>, Vec<(CallbackKey, UnloadedCallback)>) {
+        let late = |tries: &AttemptHistory| tries.is_late(now);
         // No callback is due after its deadline.
         let due = self.here.iter().take_while(|((due, _), _)| *due <= now);
         let here: Vec<_> = due.filter(|(_, entry)| late(&entry.tries)).map(|(at, _)| *at).collect();
@@ -180,7 +184,7 @@ impl Repeats {
     }
 
     /// Callbacks outside memory.
-    pub(super) fn away(&self) -> impl Iterator<Item = (CallbackKey, &Away)> {
+    pub(super) fn away(&self) -> impl Iterator<Item = (CallbackKey, &UnloadedCallback)> {
         self.away.iter().map(|(key, away)| (*key, away))
     }
 

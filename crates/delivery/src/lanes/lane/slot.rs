@@ -46,7 +46,7 @@ impl Lane {
         if next.is_none() {
             state.asleep.push(index);
         }
-        let wake = if next.is_some() { state.wake(now, &self.config) } else { super::Wake::Nothing };
+        let wake = if next.is_some() { state.wake(now, &self.config) } else { super::SlotWake::Nothing };
         let actions = state.core.actions();
         let drained = state.core.draining && state.core.in_flight() == 0;
         drop(state);

@@ -3,12 +3,12 @@
 use tokio::time::Instant;
 use upesi_ledger::CallbackKey;
 
-use super::core::Core;
+use super::core::LaneCore;
 pub use super::entry::ParkedCallback;
 use super::entry::{Entry, Outcome};
 use super::recall::{SCANNED_KEYS_MAX, Scan};
 use crate::lanes::CourierConfig;
-use crate::lanes::backlog::{Page, Room};
+use crate::lanes::backlog::{LaneCapacity, Page};
 use crate::lanes::callback::{OwedCallback, Position, Refusal};
 use crate::lanes::lane::catch_up::PageRequest;
 use upesi_http::BreakerState;
@@ -17,7 +17,7 @@ use upesi_http::BreakerState;
 /// is one call here. The caller provides all instants.
 #[derive(Debug)]
 pub struct SteppedLane {
-    core: Core,
+    core: LaneCore,
     config: CourierConfig,
     asked: Option<PageRequest>,
     scan: Option<Scan>,
@@ -25,9 +25,9 @@ pub struct SteppedLane {
 
 /// A callback that is being sent.
 #[derive(Debug)]
-pub struct Sending(Entry);
+pub struct DeliveryAttempt(Entry);
 
-impl Sending {
+impl DeliveryAttempt {
     pub const fn callback(&self) -> &OwedCallback {
         &self.0.callback
     }
@@ -48,7 +48,7 @@ pub enum Done {
 
 /// Reports for the outbox.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Settled {
+pub struct OutboxReports {
     pub delivered: Vec<CallbackKey>,
     pub parked: Vec<ParkedCallback>,
 }
@@ -56,7 +56,7 @@ pub struct Settled {
 impl SteppedLane {
     /// A lane that begins with the callbacks in the outbox; the seed determines its delays.
     pub fn new(config: CourierConfig, seed: u64) -> Self {
-        Self { core: Core::new(config.clone(), seed), config, asked: None, scan: None }
+        Self { core: LaneCore::new(config.clone(), seed), config, asked: None, scan: None }
     }
 
     /// Accepts a callback that has just become durable.
@@ -65,7 +65,7 @@ impl SteppedLane {
     }
 
     /// The page to fetch now: the position after which it begins, and its size. Call [`Self::page`] afterwards.
-    pub fn ask(&mut self) -> Option<(Option<Position>, Room)> {
+    pub fn ask(&mut self) -> Option<(Option<Position>, LaneCapacity)> {
         let (asked, room) = self.core.ask()?;
         self.asked = Some(asked);
         Some((asked.after, room))
@@ -133,15 +133,15 @@ impl SteppedLane {
     }
 
     /// The next callback to send, if one may be sent now and a slot is free.
-    pub fn take(&mut self, now: Instant) -> Option<Sending> {
+    pub fn take(&mut self, now: Instant) -> Option<DeliveryAttempt> {
         if self.core.in_flight() >= self.config.concurrency_max {
             return None;
         }
-        self.core.take(now).map(Sending)
+        self.core.take(now).map(DeliveryAttempt)
     }
 
     /// Accepts a callback after its attempt.
-    pub fn finish(&mut self, sending: Sending, done: Done, now: Instant) {
+    pub fn finish(&mut self, sending: DeliveryAttempt, done: Done, now: Instant) {
         let outcome = match done {
             Done::Delivered => Outcome::Delivered,
             Done::Refused(refusal) => Outcome::Refused(refusal),
@@ -158,9 +158,9 @@ impl SteppedLane {
     }
 
     /// The reports since the last call.
-    pub fn settled(&mut self) -> Settled {
+    pub fn settled(&mut self) -> OutboxReports {
         let actions = self.core.actions();
-        Settled { delivered: actions.delivered, parked: actions.parked }
+        OutboxReports { delivered: actions.delivered, parked: actions.parked }
     }
 
     /// Number of callbacks in memory, including those in flight.

@@ -11,11 +11,11 @@ use upesi_ledger::{CallbackKey, ParticipantId};
 use upesi_types::Timestamp;
 
 use super::catch_up::PageRequest;
-use super::core::{Core, Follower};
+use super::core::{Follower, LaneCore};
 use super::entry::{Entry, Outcome};
 use super::recall::Scan;
 use crate::lanes::CourierConfig;
-use crate::lanes::backlog::{Page, Room};
+use crate::lanes::backlog::{LaneCapacity, Page};
 use crate::lanes::callback::{OwedCallback, Position};
 
 pub(super) const ITEMS_MAX: usize = 5;
@@ -123,7 +123,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 
 /// The outbox, the journal's thread and the DFSP of one lane.
 struct World {
-    core: Core,
+    core: LaneCore,
     now: Instant,
     /// All durable callbacks with their order and size, as in the outbox and the offers.
     durable: BTreeMap<Position, (u64, usize)>,
@@ -133,7 +133,7 @@ struct World {
     delivered: BTreeSet<Position>,
     /// Callbacks that were reported as parked, and not recalled.
     parked: BTreeSet<Position>,
-    asked: Option<(PageRequest, Room)>,
+    asked: Option<(PageRequest, LaneCapacity)>,
     page: Option<Page>,
     scan: Option<(Scan, Vec<CallbackKey>)>,
     /// Callbacks that wait for an answer, and those whose answer is not written.
@@ -174,7 +174,7 @@ pub(super) fn owed_callback(position: Position, (order, bytes): (u64, usize)) ->
 impl World {
     fn new(config: CourierConfig, seed: u64) -> Self {
         Self {
-            core: Core::new(config, seed),
+            core: LaneCore::new(config, seed),
             now: Instant::now(),
             durable: BTreeMap::new(),
             next_seq: 1,
@@ -509,8 +509,8 @@ mod repeats;
 mod wakes;
 
 /// A lane that has caught up from the start.
-fn level(config: CourierConfig) -> (Core, Instant) {
-    let mut core = Core::new(config, 1);
+fn level(config: CourierConfig) -> (LaneCore, Instant) {
+    let mut core = LaneCore::new(config, 1);
     let (asked, _) = core.ask().unwrap();
     let now = Instant::now();
     core.page(asked, Page { items: Vec::new(), more_after: None }, now);
@@ -523,7 +523,7 @@ fn unreachable() -> Outcome {
 
 #[test]
 fn new_callbacks_during_a_page_request_are_sent_exactly_once() {
-    let mut core = Core::new(config(), 1);
+    let mut core = LaneCore::new(config(), 1);
     let now = Instant::now();
     let (asked, _) = core.ask().unwrap();
     // The first one was read from the outbox; the second one became durable just afterwards.
@@ -546,7 +546,7 @@ fn new_callbacks_during_a_page_request_are_sent_exactly_once() {
 
 #[test]
 fn unreadable_page_is_requested_again() {
-    let (mut core, now) = (Core::new(config(), 1), Instant::now());
+    let (mut core, now) = (LaneCore::new(config(), 1), Instant::now());
     let (first, _) = core.ask().unwrap();
     core.offer(owed_callback((2, 0), (2, 1)), now);
     core.page_failed();

@@ -9,7 +9,7 @@ use upesi_types::ErrorCode;
 
 use crate::DirectoryConfig;
 use crate::oracle::OracleFailure;
-use crate::scripted::{Manner, Script, ScriptedOracle, ScriptedOracles, World};
+use crate::scripted::{DfspBehaviour, Script, ScriptedOracle, ScriptedOracles, World};
 
 const ID: &str = "01J8ZC5Y2T3V4W5X6Y7Z8A9B0C";
 
@@ -154,7 +154,7 @@ async fn invalid_batches_are_rejected_and_undelivered_results_are_reported() {
     assert_eq!((refusal.status, refusal.code.number()), (400, 3102));
     let refusal = world.take("PUT /participants/01J8ZC5Y2T3V4W5X6Y7Z8A9B0C", "bluebank", None, "{}").await;
     assert_eq!(refusal.unwrap_err().status, 501);
-    world.set_manner("bluebank", Manner::Answers(400, ""));
+    world.set_manner("bluebank", DfspBehaviour::Answers(400, ""));
     world.take("POST /participants", "bluebank", None, &entries).await.unwrap();
     let sent = world.sent().await;
     assert!(

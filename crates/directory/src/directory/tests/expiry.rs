@@ -10,7 +10,7 @@ use upesi_delivery::relayed::RelayConfig;
 use crate::DirectoryConfig;
 use crate::metrics::LookupOutcome;
 use crate::oracle::OracleFailure;
-use crate::scripted::{Manner, Script, ScriptedOracle, ScriptedOracles, World};
+use crate::scripted::{DfspBehaviour, Script, ScriptedOracle, ScriptedOracles, World};
 
 pub(super) const LOOKUP: &str = "GET /parties/MSISDN/26097";
 
@@ -93,7 +93,7 @@ async fn lookup_with_hanging_oracle_or_owner_ends_at_its_deadline() {
         let world = world(config(20, 10));
         match hangs_at_oracle {
             true => *crate::scripted::lock(&world.oracle.script) = Script::Hangs,
-            false => world.set_manner("greenbank", Manner::Hangs),
+            false => world.set_manner("greenbank", DfspBehaviour::Hangs),
         }
         world.take(LOOKUP, "bluebank", None, "").await.unwrap();
         world.sent().await;
@@ -170,7 +170,7 @@ async fn many_expiries_at_once_are_limited_and_complete() {
         world.take(LOOKUP, "bluebank", None, "").await.unwrap();
     }
     assert_eq!(world.sent().await.len(), 10);
-    world.set_manner("bluebank", Manner::Hangs);
+    world.set_manner("bluebank", DfspBehaviour::Hangs);
     advance(Duration::from_millis(20_050)).await;
     assert_eq!(world.sent().await.len(), 4);
     assert_eq!(world.directory.lookups_pending(), 6);
@@ -267,7 +267,7 @@ impl Play {
             Step::Owner { is_reachable } => {
                 self.is_reachable = *is_reachable;
                 let status = if self.is_reachable { 202 } else { 503 };
-                self.world.set_manner("greenbank", Manner::Answers(status, ""));
+                self.world.set_manner("greenbank", DfspBehaviour::Answers(status, ""));
             }
         }
         assert!(self.sent().await.is_empty());

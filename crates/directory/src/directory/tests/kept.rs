@@ -7,7 +7,7 @@ use prometheus_client::registry::Registry;
 use upesi_delivery::relayed::RelayConfig;
 use upesi_fspiop::PartyIdType;
 use upesi_http::Schemes;
-use upesi_journal::{Appended, Appender, Batch, JournalError, Maintenance, Writer};
+use upesi_journal::{AppendedBatch, Appender, Batch, JournalError, Maintenance, Writer};
 use upesi_tables::store::{Store, StoreEnd, StoreFollower, StoreOptions};
 use upesi_types::{Currency, ErrorCode, Timestamp};
 
@@ -28,7 +28,7 @@ impl Elsewhere {
 }
 
 impl Appender for Elsewhere {
-    fn append(&mut self, batch: &mut Batch) -> Result<Appended, JournalError> {
+    fn append(&mut self, batch: &mut Batch) -> Result<AppendedBatch, JournalError> {
         self.check()?;
         self.0.append(batch)
     }
@@ -259,7 +259,7 @@ async fn the_series_of_an_oracle_end_when_it_is_deleted() {
         let oracle = oracles.oracle(PartyIdType::Msisdn, currency).unwrap();
         let headers = upesi_http::Bytes::new();
         let party = upesi_fspiop::PartyPath { kind: PartyIdType::Msisdn, id: "260971", sub_id: None };
-        let inquiry = crate::oracle::Inquiry {
+        let inquiry = crate::oracle::OracleRequest {
             party,
             currency,
             requester: upesi_types::FspId::parse("green").unwrap(),

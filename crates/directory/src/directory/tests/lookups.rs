@@ -6,7 +6,7 @@ use upesi_types::ErrorCode;
 use crate::DirectoryConfig;
 use crate::metrics::LookupOutcome;
 use crate::oracle::OracleFailure;
-use crate::scripted::{Manner, Script, ScriptedOracle, World};
+use crate::scripted::{DfspBehaviour, Script, ScriptedOracle, World};
 
 pub(super) fn world(script: Script) -> World {
     World::new(DirectoryConfig::default(), ScriptedOracle::new(script, false))
@@ -316,25 +316,25 @@ async fn lookup_with_unreachable_owner_is_answered_with_an_error() {
         ("poorbank", None, "1001 Destination communication error - No FSPIOP_CALLBACK_URL_PARTIES_GET found"),
         (
             "greenbank",
-            Some(Manner::Fails(TransportError::Unreachable("refused".into()))),
+            Some(DfspBehaviour::Fails(TransportError::Unreachable("refused".into()))),
             "1001 Destination communication error - Network error",
         ),
         (
             "greenbank",
-            Some(Manner::Fails(TransportError::Barred)),
+            Some(DfspBehaviour::Fails(TransportError::Barred)),
             "1001 Destination communication error - Network error",
         ),
         (
             "greenbank",
-            Some(Manner::Answers(503, "")),
+            Some(DfspBehaviour::Answers(503, "")),
             "1001 Destination communication error - The destination answered 503",
         ),
         (
             "greenbank",
-            Some(Manner::Answers(400, "")),
+            Some(DfspBehaviour::Answers(400, "")),
             "3000 Generic client error - The destination answered 400",
         ),
-        ("greenbank", Some(Manner::Answers(500, refused)), "5107 gone"),
+        ("greenbank", Some(DfspBehaviour::Answers(500, refused)), "5107 gone"),
     ] {
         let world = world(finds(&[(owner, None)]));
         if let Some(manner) = manner {

@@ -5,7 +5,7 @@ use upesi_types::ErrorCode;
 
 use crate::DirectoryConfig;
 use crate::oracle::OracleFailure;
-use crate::scripted::{Manner, Script, ScriptedOracle, World};
+use crate::scripted::{DfspBehaviour, Script, ScriptedOracle, World};
 
 fn refused(status: u16) -> Script {
     Script::Fails(OracleFailure::Refused { status })
@@ -295,7 +295,7 @@ async fn futures_poll_once<F: Future>(mut future: std::pin::Pin<&mut F>) -> bool
 #[tokio::test(start_paused = true)]
 async fn failed_callback_is_reported_to_the_requester() {
     let world = World::new(DirectoryConfig::default(), ScriptedOracle::new(finds(&[]), false));
-    world.set_manner("greenbank", Manner::Answers(500, ""));
+    world.set_manner("greenbank", DfspBehaviour::Answers(500, ""));
     world.take("POST /participants/MSISDN/26097", "bluebank", Some("greenbank"), BLUE).await.unwrap();
     let sent = world.sent().await;
     assert_eq!(

@@ -9,7 +9,7 @@ use crate::DirectoryConfig;
 use crate::directory::tests::expiry::LOOKUP;
 use crate::metrics::LookupOutcome;
 use crate::oracle::OracleFailure;
-use crate::scripted::{Manner, Script, ScriptedOracle, World};
+use crate::scripted::{DfspBehaviour, Script, ScriptedOracle, World};
 
 const ANSWER: &str = "PUT /parties/MSISDN/26097";
 const ERROR: &str = "PUT /parties/MSISDN/26097/error";
@@ -151,7 +151,7 @@ async fn lookup_with_a_destination_does_not_query_proxies() {
 
 #[tokio::test(start_paused = true)]
 async fn unreachable_proxies_count_as_answered() {
-    let unreachable = || Manner::Fails(TransportError::Unreachable("refused".into()));
+    let unreachable = || DfspBehaviour::Fails(TransportError::Unreachable("refused".into()));
     let error = "PUT bluebank /parties/MSISDN/26097/error from Hub: 1001 Destination communication error - Network error";
     let world = proxied_world();
     world.set_manner("bridge", unreachable());

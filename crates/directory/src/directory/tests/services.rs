@@ -3,7 +3,7 @@
 use upesi_delivery::relayed::TransportError;
 
 use crate::DirectoryConfig;
-use crate::scripted::{Manner, Script, ScriptedOracle, World};
+use crate::scripted::{DfspBehaviour, Script, ScriptedOracle, World};
 
 fn exchange_world() -> World {
     World::new(DirectoryConfig::default(), ScriptedOracle::new(Script::Hangs, false))
@@ -56,7 +56,7 @@ async fn undeliverable_answer_causes_no_error_callback() {
     // Neither a DFSP without an endpoint nor an unreachable one gets an error callback.
     world.take("GET /services/FXP", "poorbank", None, "").await.unwrap();
     assert!(world.sent().await.is_empty());
-    world.set_manner("bluebank", Manner::Fails(TransportError::Unreachable("refused".to_owned())));
+    world.set_manner("bluebank", DfspBehaviour::Fails(TransportError::Unreachable("refused".to_owned())));
     world.take("GET /services/FXP", "bluebank", None, "").await.unwrap();
     assert_eq!(world.sent().await.len(), 1);
 }

@@ -8,7 +8,7 @@ use upesi_engine::{Clock as _, Counts, RequestKind, SystemClock};
 use crate::DirectoryConfig;
 use crate::directory::tests::lookups::{PLAIN, finds, world};
 use crate::metrics::LookupOutcome;
-use crate::scripted::{Manner, Script, ScriptedOracle, World};
+use crate::scripted::{DfspBehaviour, Script, ScriptedOracle, World};
 
 const ANSWER: &str = "PUT /parties/MSISDN/26097";
 const ERROR: &str = "PUT /parties/MSISDN/26097/error";
@@ -95,7 +95,7 @@ async fn the_error_of_the_last_owner_is_the_answer() {
     assert_eq!(world.sent().await, ["PUT bluebank /parties/MSISDN/26097/error from bank-1: 3204 gone"]);
     assert_eq!(world.metrics.lookups(LookupOutcome::AnsweredError), 1);
     // If the last DFSP cannot be reached, this is the answer.
-    world.set_manner("bank-1", Manner::Answers(503, ""));
+    world.set_manner("bank-1", DfspBehaviour::Answers(503, ""));
     world.take(PLAIN, "bluebank", None, "").await.unwrap();
     world.sent().await;
     world.take(ERROR, "bank-3", Some("bluebank"), GONE).await.unwrap();
@@ -179,7 +179,7 @@ async fn owners_beyond_the_limit_are_not_asked() {
     ];
     let world = world(Script::Finds(BANKS.map(|name| (name, None)).to_vec()));
     for name in BANKS {
-        world.set_manner(name, Manner::Answers(503, ""));
+        world.set_manner(name, DfspBehaviour::Answers(503, ""));
     }
     world.take(PLAIN, "bluebank", None, "").await.unwrap();
     let first = BANKS[..super::super::lookup::OWNERS_QUERIED_MAX].iter();
@@ -241,7 +241,7 @@ async fn the_error_about_a_party_called_error_has_a_path_of_its_own() {
 #[allow(clippy::too_many_lines, reason = "a table of cases")]
 async fn undeliverable_answer_is_reported_to_its_sender() {
     let error = r#"{"errorInformation":{"errorCode":"5107","errorDescription":"gone"}}"#;
-    let unreachable = || Some(Manner::Fails(TransportError::Unreachable("refused".into())));
+    let unreachable = || Some(DfspBehaviour::Fails(TransportError::Unreachable("refused".into())));
     for (request, destination, body, manner, sent) in [
         (
             "PUT /parties/MSISDN/26097",
@@ -387,10 +387,10 @@ async fn lookups_are_timed_until_the_callbacks_of_the_dfsp_that_was_asked() {
             r#"{"errorInformation":{"errorCode":"2001","errorDescription":"Internal server error"}}"#;
         answer("PUT /parties/MSISDN/26097/error", failed).await;
         assert_eq!(timed(&world).0, [2, 1, 0, 0]);
-        world.set_manner("greenbank", Manner::Answers(503, ""));
+        world.set_manner("greenbank", DfspBehaviour::Answers(503, ""));
         ask().await;
         assert_eq!(timed(&world).0, [2, 1, 0, 1]);
-        world.set_manner("greenbank", Manner::Answers(202, ""));
+        world.set_manner("greenbank", DfspBehaviour::Answers(202, ""));
         ask().await;
         tokio::time::advance(Duration::from_secs(3_600)).await;
         ask().await;

@@ -9,10 +9,10 @@ use upesi_fspiop::PartyIdType;
 use upesi_parties::party::Owner;
 use upesi_types::Currency;
 
-use crate::oracle::{Inquiry, OracleFailure};
-use crate::timed::Timed;
+use crate::oracle::{OracleFailure, OracleRequest};
+use crate::timed::DeadlineTable;
 
-type Found = Result<Vec<Owner>, OracleFailure>;
+type OwnersAnswer = Result<Vec<Owner>, OracleFailure>;
 
 /// Answers to lookups, including "no owner" and "no such party", for a short time and in limited number.
 pub(super) struct AnswerCache {
@@ -25,17 +25,17 @@ pub(super) struct AnswerCache {
 #[derive(Default)]
 struct State {
     /// The cached answers by identifier, so that a change of an identifier affects all its sub ids and currencies.
-    answers: Timed<Kept>,
+    answers: DeadlineTable<CachedAnswer>,
     /// Number of changes that invalidated answers.
     epoch: u64,
 }
 
-struct Kept {
+struct CachedAnswer {
     kind: PartyIdType,
     id: Box<str>,
     sub_id: Option<Box<str>>,
     currency: Option<Currency>,
-    answer: Found,
+    answer: OwnersAnswer,
 }
 
 impl AnswerCache {
@@ -48,26 +48,27 @@ impl AnswerCache {
         self.state().epoch
     }
 
-    pub(super) fn get(&self, inquiry: &Inquiry<'_>) -> Option<Found> {
+    pub(super) fn get(&self, inquiry: &OracleRequest<'_>) -> Option<OwnersAnswer> {
         let now = Instant::now();
         let (kind, id) = (inquiry.party.kind, inquiry.party.id_text());
         let sub_id = inquiry.party.sub_id_text();
         let state = self.state();
         let mut about = state.answers.about(self.hash(kind, &id), |kept| kept.is_about(kind, &id));
-        let is_meant =
-            |kept: &Kept| kept.sub_id.as_deref() == sub_id.as_deref() && kept.currency == inquiry.currency;
+        let is_meant = |kept: &CachedAnswer| {
+            kept.sub_id.as_deref() == sub_id.as_deref() && kept.currency == inquiry.currency
+        };
         about.find(|(due, kept)| *due > now && is_meant(kept)).map(|(_, kept)| kept.answer.clone())
     }
 
     /// Stores an answer, unless it is a failure that says nothing about the party, or there was a change since `epoch`.
-    pub(super) fn put(&self, inquiry: &Inquiry<'_>, epoch: u64, answer: &Found) {
+    pub(super) fn put(&self, inquiry: &OracleRequest<'_>, epoch: u64, answer: &OwnersAnswer) {
         if answer.as_ref().is_err_and(|failure| failure.outcome() != "not_found") {
             return;
         }
         let now = Instant::now();
         let (kind, id) = (inquiry.party.kind, inquiry.party.id_text());
         let hash = self.hash(kind, &id);
-        let kept = Kept {
+        let kept = CachedAnswer {
             kind,
             id: id.into(),
             sub_id: inquiry.party.sub_id_text().map(Into::into),
@@ -96,7 +97,7 @@ impl AnswerCache {
     pub(super) fn clear(&self) {
         let mut state = self.state();
         state.epoch += 1;
-        state.answers = Timed::default();
+        state.answers = DeadlineTable::default();
     }
 
     fn hash(&self, kind: PartyIdType, id: &str) -> u64 {
@@ -111,7 +112,7 @@ impl AnswerCache {
 #[derive(Hash)]
 struct Key<'a>(PartyIdType, &'a str);
 
-impl Kept {
+impl CachedAnswer {
     fn is_about(&self, kind: PartyIdType, id: &str) -> bool {
         self.kind == kind && *self.id == *id
     }

@@ -8,7 +8,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 use upesi_fspiop::{PartyIdType, PartyPath};
-use upesi_parties::party::Entry;
+use upesi_parties::party::DirectoryEntry;
 use upesi_types::{Currency, ErrorCode};
 
 use super::*;
@@ -110,8 +110,8 @@ fn inquiry<'a>(
     id: &'a str,
     sub_id: Option<&'a str>,
     currency: Option<&str>,
-) -> Inquiry<'a> {
-    Inquiry {
+) -> OracleRequest<'a> {
+    OracleRequest {
         party: PartyPath { kind: PartyIdType::Alias, id, sub_id },
         currency: currency.and_then(Currency::parse),
         requester: fsp("bluebank"),
@@ -279,7 +279,7 @@ async fn oracle_requests_of_one_dfsp_leave_places_for_others() {
         let oracle = oracle.clone();
         async move {
             let headers = Bytes::from_static(HEADERS);
-            let inquiry = Inquiry { requester: fsp(requester), ..inquiry(&headers, "me", None, None) };
+            let inquiry = OracleRequest { requester: fsp(requester), ..inquiry(&headers, "me", None, None) };
             oracle.find(&inquiry).await
         }
     };
@@ -385,7 +385,7 @@ async fn unknown_party_is_the_only_cached_failure() {
 async fn batch_has_an_answer_for_each_entry() {
     let server = Server::start().await;
     let oracle = oracle(&server.base, OracleConfig::default());
-    let entry = |id: &str, sub_id: Option<&str>| Entry {
+    let entry = |id: &str, sub_id: Option<&str>| DirectoryEntry {
         kind: PartyIdType::Business,
         id: id.into(),
         sub_id: sub_id.map(Into::into),

@@ -8,8 +8,8 @@ use upesi_delivery::relayed::ErrorInformation;
 use upesi_http::Bytes;
 use upesi_types::{Currency, ErrorCode, FspId};
 
-use super::{BatchInquiry, BatchOutcome, Inquiry, OracleFailure};
-use upesi_parties::party::{Entry, Owner};
+use super::{BatchInquiry, BatchOutcome, OracleFailure, OracleRequest};
+use upesi_parties::party::{DirectoryEntry, Owner};
 
 /// Maximum number of entries of an answer that are read; no party has that many accounts.
 pub const OWNERS_MAX: usize = 1024;
@@ -25,7 +25,7 @@ struct Registration<'a> {
 }
 
 /// The body of a registration or change. It contains the sub id, which is not in the path.
-pub(super) fn registration(inquiry: &Inquiry<'_>, owner: FspId) -> Bytes {
+pub(super) fn registration(inquiry: &OracleRequest<'_>, owner: FspId) -> Bytes {
     let sub_id = inquiry.party.sub_id_text();
     to_json(&Registration {
         fsp_id: owner.as_str(),
@@ -58,7 +58,7 @@ struct PartyId<'a> {
 
 /// The body of a batch.
 pub(super) fn batch(batch: &BatchInquiry<'_>) -> Bytes {
-    let party = |entry: &'_ Entry| PartyId {
+    let party = |entry: &'_ DirectoryEntry| PartyId {
         party_id_type: entry.kind.as_str().into(),
         party_identifier: entry.id.to_string().into(),
         party_sub_id_or_type: entry.sub_id.as_deref().map(|sub_id| sub_id.to_owned().into()),
@@ -132,7 +132,7 @@ struct BatchError<'a> {
 /// registered (3003).
 ///
 /// Errors: the body is not an oracle's answer.
-pub fn read_batch(body: &[u8], entries: &[Entry]) -> Result<BatchOutcome, OracleFailure> {
+pub fn read_batch(body: &[u8], entries: &[DirectoryEntry]) -> Result<BatchOutcome, OracleFailure> {
     let read: PartyList<BatchResult<'_>> = serde_json::from_slice(body).map_err(|error| garbage(&error))?;
     let mut named = HashMap::with_capacity(read.list.len());
     for result in &read.list {
@@ -144,11 +144,12 @@ pub fn read_batch(body: &[u8], entries: &[Entry]) -> Result<BatchOutcome, Oracle
         let error = ErrorInformation::from_wire(&error.code, &error.description);
         error.unwrap_or_else(|| ErrorInformation::new(ErrorCode::ADD_PARTY_INFORMATION, ""))
     };
-    let outcome = |entry: &Entry| match named.get(&(entry.kind.as_str(), &*entry.id, entry.sub_id.as_deref()))
-    {
-        Some(None) => Ok(()),
-        Some(Some(error)) => Err(refused(error)),
-        None => Err(ErrorInformation::new(ErrorCode::ADD_PARTY_INFORMATION, "")),
-    };
+    let outcome =
+        |entry: &DirectoryEntry| match named.get(&(entry.kind.as_str(), &*entry.id, entry.sub_id.as_deref()))
+        {
+            Some(None) => Ok(()),
+            Some(Some(error)) => Err(refused(error)),
+            None => Err(ErrorInformation::new(ErrorCode::ADD_PARTY_INFORMATION, "")),
+        };
     Ok(entries.iter().map(outcome).collect())
 }

@@ -20,7 +20,7 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
-use upesi_http::{Limits, Outcome, Secured, ServerTls, Workers};
+use upesi_http::{HandshakeOutcome, Limits, ServerTls, ServerTlsOptions, Workers};
 use upesi_pki::{Authority, KeyKind, Order, Usage};
 use upesi_tls::{Identity, ServerFiles, Trust, present_s};
 
@@ -31,7 +31,7 @@ pub struct Listener {
     directory: TempDir,
     pub hub: Authority,
     pub running: Running,
-    pub secured: Secured,
+    pub secured: ServerTlsOptions,
     _handshakes: Workers,
 }
 
@@ -53,7 +53,7 @@ impl Listener {
         let identity = Identity { certificate_file: file("hub.pem"), key_file: file("hub.key") };
         let tls = ServerTls::load(ServerFiles { identity, clients: Some(clients) }).unwrap();
         let handshakes = Workers::start(1, "handshake").unwrap();
-        let secured = Secured {
+        let secured = ServerTlsOptions {
             tls,
             worker: handshakes.get(0).clone(),
             handshake_timeout: 10 * AMPLE,
@@ -121,7 +121,7 @@ impl Listener {
         Some((name, kind, stream))
     }
 
-    pub async fn until_counted(&self, outcome: Outcome, count: u64) {
+    pub async fn until_counted(&self, outcome: HandshakeOutcome, count: u64) {
         let counted = async {
             while self.secured.counts.of(outcome) < count {
                 tokio::time::sleep(Duration::from_millis(1)).await;

@@ -13,7 +13,9 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
-use upesi_http::{ClientTls, HandshakeCounts, Limits, Origin, Pool, PoolConfig, Secured, ServerTls, Workers};
+use upesi_http::{
+    ClientTls, HandshakeCounts, Limits, Origin, Pool, PoolConfig, ServerTls, ServerTlsOptions, Workers,
+};
 use upesi_keys::Keys;
 use upesi_pki::{Authority, KeyKind, Order, Usage};
 use upesi_tls::{ClientFiles, Identity, Protocols, ServerFiles, Trust, present_s};
@@ -97,10 +99,10 @@ impl Scheme {
         (Running::start_with(limits, Some(secured)), counts)
     }
 
-    pub fn secured(&self, tls: ServerTls) -> Secured {
+    pub fn secured(&self, tls: ServerTls) -> ServerTlsOptions {
         let worker = self.handshakes.get(0).clone();
         let (handshake_timeout, handshakes_max) = (10 * AMPLE, 512);
-        Secured { tls, worker, handshake_timeout, handshakes_max, counts: Arc::default() }
+        ServerTlsOptions { tls, worker, handshake_timeout, handshakes_max, counts: Arc::default() }
     }
 
     /// A server with HTTP/2 that requires no certificate.

@@ -13,7 +13,7 @@ use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use upesi_http::{
     BodyError, Bytes, Connection, Full, Incoming, KnownAs, Limits, OverShare, ProxyProtocol, Request,
-    Response, Secured, Server, Service, StatusCode, Workers, body,
+    Response, Server, ServerTlsOptions, Service, StatusCode, Workers, body,
 };
 
 /// A time limit that a passing test never reaches.
@@ -115,11 +115,15 @@ impl Running {
         Self::start_with(limits, None)
     }
 
-    pub fn start_with(limits: Limits, secured: Option<Secured>) -> Self {
+    pub fn start_with(limits: Limits, secured: Option<ServerTlsOptions>) -> Self {
         Self::start_behind(limits, secured, None)
     }
 
-    pub fn start_behind(limits: Limits, secured: Option<Secured>, balancers: Option<ProxyProtocol>) -> Self {
+    pub fn start_behind(
+        limits: Limits,
+        secured: Option<ServerTlsOptions>,
+        balancers: Option<ProxyProtocol>,
+    ) -> Self {
         Self::start_on(2, limits, secured, balancers)
     }
 
@@ -128,7 +132,7 @@ impl Running {
     pub fn start_on(
         workers: usize,
         limits: Limits,
-        secured: Option<Secured>,
+        secured: Option<ServerTlsOptions>,
         balancers: Option<ProxyProtocol>,
     ) -> Self {
         let workers = Workers::start(workers, "test").unwrap();

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::{Change, State};
-use crate::sim_disk::Fault;
+use crate::sim_disk::DiskFault;
 
 /// A disk at a moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,7 +21,7 @@ pub struct DiskView {
     /// Whether the process has stopped during an operation.
     pub is_crashed: bool,
     /// Faults armed for later operations, by ordinal.
-    pub armed_operations: Vec<(u64, Fault)>,
+    pub armed_operations: Vec<(u64, DiskFault)>,
     /// Ordinals of later reads that will fail.
     pub armed_reads: Vec<u64>,
     /// Faults armed for writes to particular files.
@@ -54,7 +54,7 @@ pub struct ArmedWrite {
     pub part: String,
     /// Number of such writes that come first.
     pub skip: u64,
-    pub fault: Fault,
+    pub fault: DiskFault,
 }
 
 impl State {
@@ -62,7 +62,7 @@ impl State {
     pub fn view(&self) -> DiskView {
         let paths: BTreeSet<&String> = self.names.keys().chain(self.durable_names.keys()).collect();
         let operations = self.operations.len() as u64;
-        let armed = |(ordinal, fault): (&u64, &Fault)| (*ordinal, *fault);
+        let armed = |(ordinal, fault): (&u64, &DiskFault)| (*ordinal, *fault);
         let traps = self.traps.iter();
         DiskView {
             files: paths.into_iter().map(|path| self.file_view(path)).collect(),

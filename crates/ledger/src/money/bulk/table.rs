@@ -115,7 +115,7 @@ impl Bulks {
     }
 
     /// Whether no bulk transfer is live. Checked for each transfer, so it must be fast.
-    pub(crate) const fn are_none_live(&self) -> bool {
+    pub(crate) const fn has_no_live(&self) -> bool {
         self.live == 0
     }
 
@@ -134,7 +134,7 @@ impl Bulks {
 
     /// The live bulk transfer that contains a transfer, and the position of the item. The transfer may not exist yet.
     pub(crate) fn holding(&self, transfer: TransferId) -> Option<(&Bulk, u32)> {
-        if self.are_none_live() {
+        if self.has_no_live() {
             return None;
         }
         let (bulk, place) = self.items.get(&transfer)?;

@@ -6,20 +6,20 @@ use core::ops::{Bound, RangeBounds as _};
 use upesi_types::Timestamp;
 
 /// A reserved transfer: its deadline and its slot.
-pub(super) type Place = (Timestamp, u32);
+pub(super) type DeadlineKey = (Timestamp, u32);
 
 /// The reserved transfers by deadline, then slot.
 #[derive(Clone, Debug)]
 pub(super) enum Deadlines {
     /// The deadlines in order, for a ledger that decides.
-    Kept(BTreeSet<Place>),
+    Kept(BTreeSet<DeadlineKey>),
     /// Only the number of deadlines, for a ledger that only applies records. Queries that need the order sort the
     /// deadlines.
     Counted(usize),
 }
 
 impl Deadlines {
-    pub(super) fn insert(&mut self, place: Place) {
+    pub(super) fn insert(&mut self, place: DeadlineKey) {
         match self {
             Self::Kept(places) => {
                 places.insert(place);
@@ -29,7 +29,7 @@ impl Deadlines {
     }
 
     /// Removes the deadline of a reserved transfer. Returns false if there is none.
-    pub(super) fn remove(&mut self, place: &Place) -> bool {
+    pub(super) fn remove(&mut self, place: &DeadlineKey) -> bool {
         match self {
             Self::Kept(places) => places.remove(place),
             Self::Counted(count) => match count.checked_sub(1) {
@@ -50,16 +50,16 @@ impl Deadlines {
     }
 
     /// The deadlines from a bound on, in order. If the order is not kept, `reserved` returns them in any order.
-    pub(super) fn from<I: Iterator<Item = Place>>(
+    pub(super) fn from<I: Iterator<Item = DeadlineKey>>(
         &self,
-        lower: Bound<Place>,
+        lower: Bound<DeadlineKey>,
         reserved: impl FnOnce() -> I,
-    ) -> impl Iterator<Item = Place> {
+    ) -> impl Iterator<Item = DeadlineKey> {
         let range = (lower, Bound::Unbounded);
         let (kept, sorted) = match self {
             Self::Kept(places) => (Some(places.range(range).copied()), BTreeSet::new()),
             Self::Counted(_) => {
-                let is_behind = |place: &Place| range.contains(place);
+                let is_behind = |place: &DeadlineKey| range.contains(place);
                 (None, reserved().filter(is_behind).collect())
             }
         };

@@ -7,10 +7,10 @@ use upesi_types::{ErrorCode, FspId};
 use crate::base::refusal::{AbortKind, Cause, Refusal};
 use crate::core::callback::{CallbackContent, ResourceId};
 use crate::core::decision::{Decision, Reply};
-use crate::core::facts::{ArchiveLookupNeeded, Facts};
+use crate::core::facts::{ArchiveLookupNeeded, DecisionInput};
 use crate::core::state::Ledger;
 use crate::money::transfer::Fingerprint;
-use crate::rules::money::put::{self, Ending, Put, PutKind};
+use crate::rules::money::put::{self, AbortReason, Put, PutKind};
 
 /// An abort as parsed by the gateway.
 #[derive(Clone, Debug)]
@@ -30,7 +30,7 @@ pub struct Abort {
 }
 
 impl Ledger {
-    pub(crate) fn decide_abort(&self, abort: &Abort, facts: &Facts<'_>, out: &mut Decision) {
+    pub(crate) fn decide_abort(&self, abort: &Abort, facts: &DecisionInput<'_>, out: &mut Decision) {
         let now = facts.now();
         let Some(sender) = self.participant_id_ignoring_case(&abort.source) else {
             return out.reply = Reply::UnknownSender(abort.source);
@@ -63,12 +63,12 @@ impl Ledger {
         let (Some(payer), Some(payee)) = (transfer.payer, transfer.payee) else {
             unreachable!("a reserved transfer has both parties")
         };
-        out.tell(payer, transfer.id, CallbackContent::ForwardAbort);
+        out.notify(payer, transfer.id, CallbackContent::ForwardAbort);
         if self.config().payee_confirmation && payer != payee {
-            out.tell(payee, transfer.id, CallbackContent::ConfirmAbort);
+            out.notify(payee, transfer.id, CallbackContent::ConfirmAbort);
         }
         let cause = Cause::Payee { code: abort.code, description: abort.description.clone() };
-        let ending = Ending { kind: AbortKind::ByPayee, cause, operator_reason: None };
+        let ending = AbortReason { kind: AbortKind::ByPayee, cause, operator_reason: None };
         put::end(transfer, ending, Some(abort.fingerprint), false, now, out);
     }
 }

@@ -17,7 +17,7 @@ use crate::base::ids::ParticipantId;
 use crate::base::refusal::Refusal;
 use crate::core::callback::{Callback, CallbackContent, ResourceId, Subject};
 use crate::core::decision::Decision;
-use crate::core::facts::{ArchiveLookupNeeded, Archived, Facts};
+use crate::core::facts::{ArchiveLookupNeeded, Archived, DecisionInput};
 use crate::core::state::Ledger;
 use crate::money::bulk::{Bulk, ItemResult, NewItems, PublicBulkState};
 use crate::money::transfer::Fingerprint;
@@ -140,7 +140,7 @@ impl BulkCommand {
 }
 
 impl Ledger {
-    pub(crate) fn decide_bulk(&self, command: &BulkCommand, facts: &Facts<'_>, out: &mut Decision) {
+    pub(crate) fn decide_bulk(&self, command: &BulkCommand, facts: &DecisionInput<'_>, out: &mut Decision) {
         match command {
             BulkCommand::Prepare(prepare) => self.decide_bulk_prepare(prepare, facts, out),
             BulkCommand::Fulfil(fulfil) => self.decide_bulk_fulfil(fulfil, facts, out),
@@ -153,14 +153,14 @@ impl Ledger {
     fn find_bulk<'a>(
         &'a self,
         id: Option<BulkId>,
-        facts: &Facts<'a>,
+        facts: &DecisionInput<'a>,
     ) -> Result<Option<&'a Bulk>, ArchiveLookupNeeded> {
         let Some(id) = id else { return Ok(None) };
         match (self.bulk(id), facts.archived) {
             (Some(found), _) => Ok(Some(found)),
             (None, Archived::Unknown) => Err(ArchiveLookupNeeded),
             (None, Archived::Bulk { bulk, .. }) => Ok(bulk.as_deref()),
-            (None, Archived::Absent | Archived::Found(_) | Archived::Conversion { .. }) => Ok(None),
+            (None, Archived::Absent | Archived::Found(_) | Archived::FxTransfer { .. }) => Ok(None),
         }
     }
 
@@ -177,11 +177,11 @@ impl Ledger {
 
 impl Decision {
     /// Owes a callback about a bulk transfer.
-    fn tell_of_bulk(&mut self, target: ParticipantId, id: impl Into<ResourceId>, content: CallbackContent) {
+    fn notify_of_bulk(&mut self, target: ParticipantId, id: impl Into<ResourceId>, content: CallbackContent) {
         self.callbacks.push(Callback { target, subject: Subject::bulk(id), content });
     }
 
-    fn tell_bulk_error(&mut self, target: ParticipantId, id: impl Into<ResourceId>, refusal: Refusal) {
-        self.tell_of_bulk(target, id, CallbackContent::Error(refusal.into()));
+    fn notify_bulk_error(&mut self, target: ParticipantId, id: impl Into<ResourceId>, refusal: Refusal) {
+        self.notify_of_bulk(target, id, CallbackContent::Error(refusal.into()));
     }
 }

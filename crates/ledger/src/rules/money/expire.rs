@@ -5,12 +5,12 @@ use alloc::boxed::Box;
 use upesi_types::{Timestamp, TransferId};
 
 use crate::core::decision::{Decision, Reply};
-use crate::core::facts::{ArchiveLookupNeeded, Facts};
+use crate::core::facts::{ArchiveLookupNeeded, DecisionInput};
 use crate::core::state::Ledger;
 use crate::money::transfer::{Transfer, TransferState};
 use crate::operators::outcome::AdminOutcome;
 use crate::operators::refusal::AdminRefusal;
-use crate::rules::money::put::{self, Ending};
+use crate::rules::money::put::{self, AbortReason};
 
 /// An operator's request to expire a reservation.
 #[derive(Clone, Debug)]
@@ -22,7 +22,7 @@ pub struct Expire {
 impl Ledger {
     /// Expires the reservation. The payer's money is released and both parties receive error 3303, as when the deadline
     /// passes.
-    pub(crate) fn decide_expire(&self, expire: &Expire, facts: &Facts<'_>, out: &mut Decision) {
+    pub(crate) fn decide_expire(&self, expire: &Expire, facts: &DecisionInput<'_>, out: &mut Decision) {
         out.reply = match self.find(&expire.transfer.into(), facts) {
             Err(ArchiveLookupNeeded) => Reply::NeedsArchive,
             Ok(None) => Reply::Admin(Err(AdminRefusal::TransferUnknown)),
@@ -40,8 +40,8 @@ impl Ledger {
         let state = match &transfer.state {
             TransferState::Reserved if self.is_answered_item(transfer.id) => "PROCESSING",
             TransferState::Reserved => {
-                let ending = Ending::expiry(Some(expire.reason.clone()));
-                self.tell_parties(transfer, &ending, out);
+                let ending = AbortReason::expiry(Some(expire.reason.clone()));
+                self.notify_parties(transfer, &ending, out);
                 put::end(transfer, ending, None, false, now, out);
                 return Ok(AdminOutcome::Done);
             }

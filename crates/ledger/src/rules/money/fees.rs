@@ -9,8 +9,8 @@ use crate::core::decision::Decision;
 use crate::core::event::Event;
 use crate::core::state::Ledger;
 use crate::money::changes::NewFeeRule;
-use crate::money::conversion::ConversionSide;
 use crate::money::fee::{FEE_DECIMALS_MAX, FeePayer, FeeRule, FeeTerms, NoFee, RATE_WHOLE};
+use crate::money::fx_transfer::FxTransferSide;
 use crate::money::transfer::{Transfer, accounts_of};
 use crate::operators::outcome::AdminOutcome;
 use crate::operators::refusal::AdminRefusal;
@@ -148,9 +148,9 @@ impl Ledger {
             Some((id, self.account_ref(id).balance))
         };
         let (debtor, payee) = accounts_of(transfer);
-        let conversion = self.conversions.linked(transfer.id, ConversionSide::Payer, transfer.payer);
+        let fx_transfer = self.fx_transfers.linked(transfer.id, FxTransferSide::Payer, transfer.payer);
         // An FXP pays a transfer after conversion. The payer has a reservation in the source currency.
-        let converted = conversion.and_then(|conversion| conversion.accounts);
+        let converted = fx_transfer.and_then(|fx_transfer| fx_transfer.accounts);
         let payer = converted.map_or(debtor, |accounts| accounts.initiator_source);
         let mut accounts = account(payer).zip(account(payee));
         for rule in self.fee_rules() {

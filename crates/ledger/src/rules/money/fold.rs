@@ -1,7 +1,7 @@
 //! Applies the events of transfers, accounts, funds and fees to the state.
 
 pub(crate) mod bulks;
-pub(crate) mod conversions;
+pub(crate) mod fx_transfers;
 
 use alloc::boxed::Box;
 
@@ -13,7 +13,7 @@ use crate::core::state::Ledger;
 use crate::money::account::{Account, LedgerAccountType};
 use crate::money::fee::FeeRule;
 use crate::money::funds::{FundsDirection, FundsState, FundsTransfer};
-use crate::money::transfer::{ChargedFee, Settled, Transfer, TransferState, accounts_of};
+use crate::money::transfer::{ChargedFee, SettlementMode, Transfer, TransferState, accounts_of};
 use crate::scheme::participant::AccountRef;
 
 impl Ledger {
@@ -27,7 +27,7 @@ impl Ledger {
         } else {
             self.totals.refused += 1;
         }
-        self.conversions.ended.note_use(transfer.id);
+        self.fx_transfers.ended.note_use(transfer.id);
         self.transfers.insert(seq, transfer);
     }
 
@@ -40,7 +40,7 @@ impl Ledger {
         id: TransferId,
         state: TransferState,
         extensions: Option<Box<str>>,
-        settled: Settled,
+        settled: SettlementMode,
     ) {
         let transfer =
             self.transfer(id).unwrap_or_else(|| panic!("transfer {id} ends but was never prepared"));
@@ -78,14 +78,14 @@ impl Ledger {
         payer: AccountId,
         payee: AccountId,
         amount: Amount,
-        settled: Settled,
+        settled: SettlementMode,
     ) -> AccountId {
         match settled {
-            Settled::InWindow => {
+            SettlementMode::InWindow => {
                 self.windows.add(payer, payee, amount);
                 payee
             }
-            Settled::AtOnce { payer: payer_cover, payee: payee_cover } => {
+            SettlementMode::AtOnce { payer: payer_cover, payee: payee_cover } => {
                 self.totals.settled_at_once += 1;
                 self.post(payer_cover, amount, now);
                 self.post(payee_cover, amount.negated(), now);

@@ -10,11 +10,11 @@ use crate::base::refusal::Refusal;
 use crate::core::callback::{CallbackContent, ResourceId, StateMethod};
 use crate::core::decision::{Decision, Reply};
 use crate::core::event::Event;
-use crate::core::facts::{ArchiveLookupNeeded, Facts};
+use crate::core::facts::{ArchiveLookupNeeded, DecisionInput};
 use crate::core::state::Ledger;
 use crate::money::account::Account;
-use crate::money::conversion::Conversion;
-use crate::money::transfer::{Fingerprint, PublicState, Settled, Transfer, TransferView, accounts_of};
+use crate::money::fx_transfer::FxTransfer;
+use crate::money::transfer::{Fingerprint, PublicState, SettlementMode, Transfer, TransferView, accounts_of};
 use crate::rules::money::put::{self, Put, PutKind};
 use crate::settlement::model::SettlementModel;
 
@@ -62,7 +62,7 @@ pub enum Fulfilment {
 }
 
 impl Ledger {
-    pub(crate) fn decide_fulfil(&self, fulfil: &Fulfil, facts: &Facts<'_>, out: &mut Decision) {
+    pub(crate) fn decide_fulfil(&self, fulfil: &Fulfil, facts: &DecisionInput<'_>, out: &mut Decision) {
         let now = facts.now();
         let Some(sender) = self.participant_id_ignoring_case(&fulfil.source) else {
             return out.reply = Reply::UnknownSender(fulfil.source);
@@ -94,8 +94,8 @@ impl Ledger {
             Fulfilment::Preimage(preimage) if Sha256::digest(preimage).as_slice() == transfer.condition => {
                 if self.deadline(transfer) <= now {
                     self.expire(transfer, Some(&put), now, out);
-                } else if self.awaits_conversion(transfer, now) {
-                    put::refuse(&put, transfer, Refusal::ConversionUnfulfilled, out);
+                } else if self.awaits_fx_transfer(transfer, now) {
+                    put::refuse(&put, transfer, Refusal::FxTransferUnfulfilled, out);
                 } else {
                     self.commit(transfer, fulfil, preimage, now, out);
                 }
@@ -127,12 +127,12 @@ impl Ledger {
                 cause: None,
             };
             let without_fulfilment = TransferView { fulfilment: None, ..view.clone() };
-            out.tell(payer, transfer.id, CallbackContent::State(StateMethod::Put, view));
-            out.tell(payee, transfer.id, CallbackContent::State(StateMethod::Patch, without_fulfilment));
+            out.notify(payer, transfer.id, CallbackContent::State(StateMethod::Put, view));
+            out.notify(payee, transfer.id, CallbackContent::State(StateMethod::Patch, without_fulfilment));
         } else {
-            out.tell(payer, transfer.id, CallbackContent::ForwardFulfil);
+            out.notify(payer, transfer.id, CallbackContent::ForwardFulfil);
             if self.config().payee_confirmation && payer != payee {
-                out.tell(payee, transfer.id, CallbackContent::ConfirmFulfil);
+                out.notify(payee, transfer.id, CallbackContent::ConfirmFulfil);
             }
         }
     }
@@ -180,9 +180,9 @@ impl Ledger {
         creditor: AccountId,
         amount: Amount,
         earlier: &[Event],
-    ) -> Settled {
+    ) -> SettlementMode {
         if !self.models().iter().any(SettlementModel::settles_commits) {
-            return Settled::InWindow;
+            return SettlementMode::InWindow;
         }
         let currency = self.account_ref(debtor).currency;
         let model = self.position_model(currency).filter(|model| model.settles_commits());
@@ -197,24 +197,24 @@ impl Ledger {
         let payee =
             cover(creditor).filter(|account| self.withdrawals.leave_room(account, units - moved(account)));
         let accounts = payer.zip(payee).map(|(payer, payee)| (payer.id, payee.id));
-        accounts.map_or(Settled::InWindow, |(payer, payee)| Settled::AtOnce { payer, payee })
+        accounts.map_or(SettlementMode::InWindow, |(payer, payee)| SettlementMode::AtOnce { payer, payee })
     }
 
     /// The sum, in ten-thousandths, that commits among not yet applied events add to a cover account.
     fn moved_at_once(&self, events: &[Event], account: AccountId) -> i128 {
-        let moved = |(settled, amount): (Settled, Amount)| match settled {
-            Settled::AtOnce { payer, payee } => {
+        let moved = |(settled, amount): (SettlementMode, Amount)| match settled {
+            SettlementMode::AtOnce { payer, payee } => {
                 let times = i128::from(payer == account) - i128::from(payee == account);
                 times * i128::from(amount.units())
             }
-            Settled::InWindow => 0,
+            SettlementMode::InWindow => 0,
         };
         let moved_by = |event: &Event| match *event {
             Event::TransferCommitted { id, settled, .. } => {
                 self.transfer(id).map_or(0, |transfer| moved((settled, transfer.amount)))
             }
-            Event::ConversionCommitted { id, settled, further } => {
-                let Some((reserved, passed_on)) = self.conversion(id).and_then(Conversion::legs) else {
+            Event::FxTransferCommitted { id, settled, further } => {
+                let Some((reserved, passed_on)) = self.fx_transfer(id).and_then(FxTransfer::legs) else {
                     return 0;
                 };
                 let passed_on = further.zip(passed_on).map(|(settled, leg)| (settled, leg.money.amount));

@@ -6,7 +6,7 @@ use crate::base::ids::{AccountId, LedgerAccountTypeId, ParticipantId};
 use crate::core::config::FundsOutGuard;
 use crate::core::decision::Decision;
 use crate::core::event::Event;
-use crate::core::facts::{Archived, Facts};
+use crate::core::facts::{Archived, DecisionInput};
 use crate::core::state::Ledger;
 use crate::money::account::Account;
 use crate::money::changes::{Deposit, FundsAction, FundsEnd, FundsPrepare};
@@ -23,7 +23,7 @@ impl Ledger {
     pub(crate) fn decide_prepare_funds(
         &self,
         funds: &FundsPrepare,
-        facts: &Facts<'_>,
+        facts: &DecisionInput<'_>,
         out: &mut Decision,
     ) -> Outcome {
         let now = facts.now();
@@ -89,7 +89,12 @@ impl Ledger {
         Ok(AdminOutcome::Funds(funds.id, state))
     }
 
-    pub(crate) fn decide_deposit(&self, deposit: &Deposit, facts: &Facts<'_>, out: &mut Decision) -> Outcome {
+    pub(crate) fn decide_deposit(
+        &self,
+        deposit: &Deposit,
+        facts: &DecisionInput<'_>,
+        out: &mut Decision,
+    ) -> Outcome {
         let participant = self.known_participant(&deposit.name)?;
         let account = participant.account(deposit.currency, LedgerAccountTypeId::SETTLEMENT);
         let Deposit { id, name, amount, currency, .. } = *deposit;

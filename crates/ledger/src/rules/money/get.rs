@@ -5,7 +5,7 @@ use upesi_types::FspId;
 use crate::base::refusal::Refusal;
 use crate::core::callback::{CallbackContent, ResourceId, StateMethod};
 use crate::core::decision::{Decision, Reply};
-use crate::core::facts::{ArchiveLookupNeeded, Facts};
+use crate::core::facts::{ArchiveLookupNeeded, DecisionInput};
 use crate::core::state::Ledger;
 use crate::money::transfer::TransferState;
 
@@ -21,7 +21,7 @@ pub struct Get {
 }
 
 impl Ledger {
-    pub(crate) fn decide_get(&self, get: &Get, facts: &Facts<'_>, out: &mut Decision) {
+    pub(crate) fn decide_get(&self, get: &Get, facts: &DecisionInput<'_>, out: &mut Decision) {
         let Some(requester) = self.participant_named(&get.source) else {
             return out.reply = Reply::UnknownSender(get.source);
         };
@@ -30,7 +30,7 @@ impl Ledger {
             Ok(found) => found,
         };
         let refuse =
-            |out: &mut Decision, refusal| out.tell_error(requester.id, get.transfer.clone(), refusal);
+            |out: &mut Decision, refusal| out.notify_error(requester.id, get.transfer.clone(), refusal);
         if !requester.is_active {
             return refuse(out, Refusal::ParticipantInactive { name: requester.name });
         }
@@ -39,7 +39,11 @@ impl Ledger {
                 None => refuse(out, Refusal::TransferUnknown),
                 Some(funds) if funds.participant != requester.id => refuse(out, Refusal::NotParty),
                 Some(funds) => {
-                    out.tell(requester.id, funds.id, CallbackContent::State(StateMethod::Put, funds.view()));
+                    out.notify(
+                        requester.id,
+                        funds.id,
+                        CallbackContent::State(StateMethod::Put, funds.view()),
+                    );
                 }
             },
             Some(transfer) if !transfer.has_party(requester.id) => refuse(out, Refusal::NotParty),
@@ -51,7 +55,7 @@ impl Ledger {
                     }
                     _ => CallbackContent::State(StateMethod::Put, transfer.view()),
                 };
-                out.tell(requester.id, transfer.id, content);
+                out.notify(requester.id, transfer.id, content);
             }
         }
     }

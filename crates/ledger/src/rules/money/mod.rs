@@ -2,12 +2,12 @@
 
 pub(crate) mod abort;
 pub(crate) mod bulks;
-pub(crate) mod conversions;
 pub(crate) mod expire;
 pub(crate) mod fees;
 pub(crate) mod fold;
 pub(crate) mod fulfil;
 pub(crate) mod funds;
+pub(crate) mod fx_transfers;
 pub(crate) mod get;
 pub(crate) mod prepare;
 pub(crate) mod put;

@@ -9,10 +9,10 @@ use crate::base::refusal::{Cause, Refusal};
 use crate::core::callback::{CallbackContent, StateMethod};
 use crate::core::decision::{Decision, Reply};
 use crate::core::event::Event;
-use crate::core::facts::{ArchiveLookupNeeded, Facts};
+use crate::core::facts::{ArchiveLookupNeeded, DecisionInput};
 use crate::core::state::Ledger;
 use crate::money::account::Account;
-use crate::money::conversion::Conversion;
+use crate::money::fx_transfer::FxTransfer;
 use crate::money::transfer::{Aborted, Fingerprint, Transfer, TransferState};
 use crate::scheme::participant::Participant;
 
@@ -51,19 +51,19 @@ struct Reservation {
 }
 
 impl Ledger {
-    pub(crate) fn decide_prepare(&self, prepare: &Prepare, facts: &Facts<'_>, out: &mut Decision) {
+    pub(crate) fn decide_prepare(&self, prepare: &Prepare, facts: &DecisionInput<'_>, out: &mut Decision) {
         let Some(sender) = self.participant_id(&prepare.source) else {
             return out.reply = Reply::UnknownSender(prepare.source);
         };
         if self.is_item_of_bulk(prepare.id) {
-            return out.tell_error(sender, prepare.id, Refusal::Modified);
+            return out.notify_error(sender, prepare.id, Refusal::Modified);
         }
         match self.find(&prepare.id.into(), facts) {
             Err(ArchiveLookupNeeded) => out.reply = Reply::NeedsArchive,
             Ok(Some(original)) => self.answer_duplicate_prepare(prepare, sender, original, out),
             // An id must identify only one object.
             Ok(None) if self.funds(prepare.id).is_some() => {
-                out.tell_error(sender, prepare.id, Refusal::Modified);
+                out.notify_error(sender, prepare.id, Refusal::Modified);
             }
             Ok(None) => self.decide_new_prepare(prepare, sender, facts.present, out),
         }
@@ -82,10 +82,10 @@ impl Ledger {
             self.participant_named(&prepare.payer)
         };
         let payee = self.participant_named(&prepare.payee);
-        let conversion = self.payers_conversion(prepare, payer);
-        match self.reserve(prepare, payer, payee, conversion, present, out) {
-            Ok(payee) => out.tell(payee, prepare.id, CallbackContent::ForwardPrepare),
-            Err(cause) => out.tell(sender, prepare.id, CallbackContent::Error(cause)),
+        let fx_transfer = self.payers_fx_transfer(prepare, payer);
+        match self.reserve(prepare, payer, payee, fx_transfer, present, out) {
+            Ok(payee) => out.notify(payee, prepare.id, CallbackContent::ForwardPrepare),
+            Err(cause) => out.notify(sender, prepare.id, CallbackContent::Error(cause)),
         }
     }
 
@@ -95,7 +95,7 @@ impl Ledger {
         prepare: &Prepare,
         payer: Option<&Participant>,
         payee: Option<&Participant>,
-        conversion: Option<&Conversion>,
+        fx_transfer: Option<&FxTransfer>,
         present: Present,
         out: &mut Decision,
     ) -> Result<ParticipantId, Cause> {
@@ -116,7 +116,7 @@ impl Ledger {
             extensions: prepare.extensions.clone(),
             state: TransferState::Reserved,
         };
-        let outcome = match self.check_prepare(prepare, payer, payee, conversion, present) {
+        let outcome = match self.check_prepare(prepare, payer, payee, fx_transfer, present) {
             Ok(reservation) => {
                 transfer.payer_account = Some(reservation.payer_account);
                 transfer.payee_account = Some(reservation.payee_account);
@@ -141,7 +141,7 @@ impl Ledger {
         prepare: &Prepare,
         payer: Option<&Participant>,
         payee: Option<&Participant>,
-        conversion: Option<&Conversion>,
+        fx_transfer: Option<&FxTransfer>,
         present: Present,
     ) -> Result<Reservation, Refusal> {
         if prepare.source != prepare.payer {
@@ -165,20 +165,20 @@ impl Ledger {
             return Err(Refusal::ConditionInvalid);
         }
         self.check_expiration(prepare.expires_at, present)?;
-        if self.are_one(payer, payee) && !self.config().on_us_transfers {
+        if self.are_same_participant(payer, payee) && !self.config().on_us_transfers {
             return Err(Refusal::PartiesEqual);
         }
         // If the payer has converted, an FXP pays.
-        let (debtor, payer_account) = match conversion {
+        let (debtor, payer_account) = match fx_transfer {
             None => {
-                if let Some(ended) = self.conversions.ended.get(prepare.id, payer.id) {
+                if let Some(ended) = self.fx_transfers.ended.get(prepare.id, payer.id) {
                     return Err(ended.refusal());
                 }
                 (self.liable(payer), self.active_position_account(payer, prepare.currency)?)
             }
-            Some(conversion) => {
+            Some(fx_transfer) => {
                 let money = Money { amount, currency: prepare.currency };
-                self.check_converted(conversion, money, present.at)?
+                self.check_converted(fx_transfer, money, present.at)?
             }
         };
         let payee_account = self.active_position_account(payee, prepare.currency)?;
@@ -254,11 +254,11 @@ impl Ledger {
         out: &mut Decision,
     ) {
         if original.prepare_fingerprint != prepare.fingerprint {
-            out.tell_error(sender, prepare.id, Refusal::Modified);
+            out.notify_error(sender, prepare.id, Refusal::Modified);
         } else if prepare.source != prepare.payer {
-            out.tell_error(sender, prepare.id, Refusal::SourceNotPayer);
+            out.notify_error(sender, prepare.id, Refusal::SourceNotPayer);
         } else {
-            out.tell(sender, prepare.id, CallbackContent::State(StateMethod::Put, original.view()));
+            out.notify(sender, prepare.id, CallbackContent::State(StateMethod::Put, original.view()));
         }
     }
 }

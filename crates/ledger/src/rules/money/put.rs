@@ -42,14 +42,14 @@ pub(crate) enum PutKind {
 }
 
 /// The abort of a transfer: its kind, cause and reason.
-pub(crate) struct Ending {
+pub(crate) struct AbortReason {
     pub(crate) kind: AbortKind,
     pub(crate) cause: Cause,
     /// The reason of the operator who ends it, if an operator does.
     pub(crate) operator_reason: Option<Box<str>>,
 }
 
-impl Ending {
+impl AbortReason {
     /// The ending of a transfer whose deadline passed, or that an operator expires.
     pub(crate) fn expiry(operator_reason: Option<Box<str>>) -> Self {
         Self { kind: AbortKind::Expired, cause: Refusal::Expired.into(), operator_reason }
@@ -79,7 +79,7 @@ impl Ledger {
         }
         match fingerprint_that_ended(transfer, put.kind) {
             Some(seen) if *seen == put.fingerprint => answer_resent(put, transfer, out),
-            Some(_) => tell_sender(put, transfer, Refusal::Modified, out),
+            Some(_) => notify_sender(put, transfer, Refusal::Modified, out),
             None if !is_reserved => refuse(put, transfer, Refusal::NotReserved, out),
             None => return true,
         }
@@ -96,13 +96,13 @@ impl Ledger {
             UnknownTransfer::InternalError => Refusal::TransferMissing,
             UnknownTransfer::NotFound => Refusal::TransferUnknown,
         };
-        out.tell_error(sender, transfer.clone(), refusal);
+        out.notify_error(sender, transfer.clone(), refusal);
     }
 
     /// Ends a reserved transfer whose deadline has passed and informs both parties.
     pub(crate) fn expire(&self, transfer: &Transfer, late: Option<&Put>, now: Timestamp, out: &mut Decision) {
-        let ending = Ending::expiry(None);
-        self.tell_parties(transfer, &ending, out);
+        let ending = AbortReason::expiry(None);
+        self.notify_parties(transfer, &ending, out);
         let reserves = late.is_some_and(|put| put.reserves);
         // An expiry stores only the fingerprint of a late fulfil, because the kind of the abort does not show which
         // kind of PUT it was.
@@ -112,21 +112,21 @@ impl Ledger {
 
     /// Informs both parties why a transfer ends. For an item of a bulk transfer, the end of the bulk transfer informs
     /// them instead.
-    pub(crate) fn tell_parties(&self, transfer: &Transfer, ending: &Ending, out: &mut Decision) {
+    pub(crate) fn notify_parties(&self, transfer: &Transfer, ending: &AbortReason, out: &mut Decision) {
         if self.is_item_of_bulk(transfer.id) {
             return;
         }
         for party in [transfer.payer, transfer.payee].into_iter().flatten() {
-            out.tell(party, transfer.id, CallbackContent::Error(ending.cause.clone()));
+            out.notify(party, transfer.id, CallbackContent::Error(ending.cause.clone()));
         }
     }
 }
 
 /// Rejects a PUT and leaves the transfer unchanged. A payee that reserved receives the transfer's actual state.
 pub(crate) fn refuse(put: &Put, transfer: &Transfer, refusal: Refusal, out: &mut Decision) {
-    tell_sender(put, transfer, refusal, out);
+    notify_sender(put, transfer, refusal, out);
     if put.reserves && transfer.state != TransferState::Reserved {
-        out.tell(put.sender, transfer.id, CallbackContent::State(StateMethod::Patch, patch_view(transfer)));
+        out.notify(put.sender, transfer.id, CallbackContent::State(StateMethod::Patch, patch_view(transfer)));
     }
 }
 
@@ -135,30 +135,30 @@ pub(crate) fn refuse(put: &Put, transfer: &Transfer, refusal: Refusal, out: &mut
 pub(crate) fn abort_invalid(put: &Put, transfer: &Transfer, refusal: Refusal, out: &mut Decision) {
     let cause = Cause::Hub(refusal);
     if let Some(payer) = transfer.payer {
-        out.tell(payer, transfer.id, CallbackContent::Error(cause.clone()));
+        out.notify(payer, transfer.id, CallbackContent::Error(cause.clone()));
     }
     let kind = match put.kind {
         PutKind::Fulfil => AbortKind::InvalidFulfil,
         PutKind::Abort => AbortKind::InvalidAbort,
     };
-    let ending = Ending { kind, cause, operator_reason: None };
+    let ending = AbortReason { kind, cause, operator_reason: None };
     end(transfer, ending, Some(put.fingerprint), put.reserves, put.now, out);
 }
 
 /// Ends a reserved transfer. A payee that reserved is informed by PATCH.
 pub(crate) fn end(
     transfer: &Transfer,
-    ending: Ending,
+    ending: AbortReason,
     fingerprint: Option<Fingerprint>,
     reserves: bool,
     now: Timestamp,
     out: &mut Decision,
 ) {
-    let Ending { kind, cause, operator_reason } = ending;
+    let AbortReason { kind, cause, operator_reason } = ending;
     if let (true, Some(payee)) = (reserves, transfer.payee) {
         let end = Aborted { kind, cause: cause.clone(), fingerprint, operator_reason: None, at: now };
         let ended = Transfer { state: end.into(), ..transfer.clone() };
-        out.tell(payee, transfer.id, CallbackContent::State(StateMethod::Patch, ended.view()));
+        out.notify(payee, transfer.id, CallbackContent::State(StateMethod::Patch, ended.view()));
     }
     let id = transfer.id;
     out.events.push(Event::TransferAborted { id, kind, cause, fingerprint, operator_reason });
@@ -170,11 +170,11 @@ fn answer_resent(put: &Put, transfer: &Transfer, out: &mut Decision) {
     } else {
         CallbackContent::State(StateMethod::Put, transfer.view())
     };
-    out.tell(put.sender, transfer.id, content);
+    out.notify(put.sender, transfer.id, content);
 }
 
-fn tell_sender(put: &Put, transfer: &Transfer, refusal: Refusal, out: &mut Decision) {
-    out.tell_error(put.sender, transfer.id, refusal);
+fn notify_sender(put: &Put, transfer: &Transfer, refusal: Refusal, out: &mut Decision) {
+    out.notify_error(put.sender, transfer.id, refusal);
 }
 
 /// The fingerprint of the PUT that ended a transfer, if that PUT was of this kind.

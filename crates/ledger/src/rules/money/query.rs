@@ -2,20 +2,20 @@
 
 use alloc::boxed::Box;
 
-use upesi_types::{Amount, BulkId, ConversionId, Currency, Timestamp, TransferId};
+use upesi_types::{Amount, BulkId, Currency, FxTransferId, Timestamp, TransferId};
 
 use crate::base::ids::{AccountId, LedgerAccountTypeId, ParticipantId};
 use crate::core::callback::ResourceId;
-use crate::core::facts::{ArchiveLookupNeeded, Archived, Facts};
+use crate::core::facts::{ArchiveLookupNeeded, Archived, DecisionInput};
 use crate::core::state::Ledger;
 use crate::money::account::{Account, LedgerAccountType};
 use crate::money::bulk::Bulk;
 use crate::money::bulk::table::BulkTotals;
-use crate::money::conversion::Conversion;
-use crate::money::conversion::ended::EndedLinks;
-use crate::money::conversion::table::ConversionTotals;
 use crate::money::fee::FeeRule;
 use crate::money::funds::FundsTransfer;
+use crate::money::fx_transfer::FxTransfer;
+use crate::money::fx_transfer::ended::EndedLinks;
+use crate::money::fx_transfer::table::FxTransferTotals;
 use crate::money::transfer::Transfer;
 use crate::scheme::participant::Participant;
 use crate::settlement::model::SettlementModel;
@@ -25,7 +25,7 @@ impl Ledger {
     pub(crate) fn find<'a>(
         &'a self,
         transfer: &ResourceId,
-        facts: &Facts<'a>,
+        facts: &DecisionInput<'a>,
     ) -> Result<Option<&'a Transfer>, ArchiveLookupNeeded> {
         let Some(id) = transfer.id() else { return Ok(None) };
         if let Some(transfer) = self.transfer(id) {
@@ -33,7 +33,7 @@ impl Ledger {
         }
         match facts.archived {
             Archived::Unknown => Err(ArchiveLookupNeeded),
-            Archived::Absent | Archived::Conversion { .. } | Archived::Bulk { .. } => Ok(None),
+            Archived::Absent | Archived::FxTransfer { .. } | Archived::Bulk { .. } => Ok(None),
             Archived::Found(transfer) => {
                 debug_assert_eq!(transfer.id, id);
                 Ok(Some(transfer))
@@ -119,8 +119,8 @@ impl Ledger {
 
     /// The sequence number of the record that prepared the oldest reserved transfer or live FX transfer.
     pub fn oldest_reserved_seq(&self) -> Option<u64> {
-        let conversions = self.conversions.oldest_live_seq();
-        [self.transfers.oldest_reserved_seq(), conversions].into_iter().flatten().min()
+        let fx_transfers = self.fx_transfers.oldest_live_seq();
+        [self.transfers.oldest_reserved_seq(), fx_transfers].into_iter().flatten().min()
     }
 
     /// The finished transfers in memory, oldest first.
@@ -201,39 +201,39 @@ impl Ledger {
     }
 
     /// An FX transfer in memory: live, or ended and not yet archived.
-    pub fn conversion(&self, id: ConversionId) -> Option<&Conversion> {
-        self.conversions.get(id)
+    pub fn fx_transfer(&self, id: FxTransferId) -> Option<&FxTransfer> {
+        self.fx_transfers.get(id)
     }
 
     /// The live FX transfers, oldest deadline first.
-    pub fn live_conversions(&self) -> impl Iterator<Item = &Conversion> {
-        self.conversions.live()
+    pub fn live_fx_transfers(&self) -> impl Iterator<Item = &FxTransfer> {
+        self.fx_transfers.live()
     }
 
     /// Number of live FX transfers.
-    pub fn live_conversions_len(&self) -> usize {
-        self.conversions.live_len()
+    pub fn live_fx_transfers_len(&self) -> usize {
+        self.fx_transfers.live_len()
     }
 
     /// The ended FX transfers in memory, oldest first, with the sequence number of the record that ended each.
-    pub fn finished_conversions(&self) -> impl ExactSizeIterator<Item = (u64, &Conversion)> {
-        self.conversions.finished()
+    pub fn finished_fx_transfers(&self) -> impl ExactSizeIterator<Item = (u64, &FxTransfer)> {
+        self.fx_transfers.finished()
     }
 
     /// Number of ended FX transfers in memory that wait for the archive.
-    pub fn finished_conversions_len(&self) -> usize {
-        self.conversions.finished_len()
+    pub fn finished_fx_transfers_len(&self) -> usize {
+        self.fx_transfers.finished_len()
     }
 
     /// Removes the FX transfers that ended at or before `seq` from memory, like [`Ledger::take_finished`] for
     /// transfers.
-    pub fn take_finished_conversions(&mut self, seq: u64) -> impl Iterator<Item = (u64, Box<Conversion>)> {
-        self.conversions.drain_finished(seq)
+    pub fn take_finished_fx_transfers(&mut self, seq: u64) -> impl Iterator<Item = (u64, Box<FxTransfer>)> {
+        self.fx_transfers.drain_finished(seq)
     }
 
     /// Totals of FX transfers since the ledger began.
-    pub const fn conversion_totals(&self) -> ConversionTotals {
-        self.conversions.totals()
+    pub const fn fx_transfer_totals(&self) -> FxTransferTotals {
+        self.fx_transfers.totals()
     }
 
     /// A bulk transfer in memory: live, or ended and not yet archived.
@@ -285,12 +285,12 @@ impl Ledger {
     /// Transfers whose payers' FX transfers ended before them: transfer, payer, and sequence number of the ending
     /// record.
     pub fn ended_links(&self) -> impl Iterator<Item = (TransferId, ParticipantId, u64)> {
-        self.conversions.ended.iter()
+        self.fx_transfers.ended.iter()
     }
 
     /// Removes all ended links. Two ledgers with the same history may have different older links, if one of them
     /// started with a snapshot of a version that did not store links.
     pub fn forget_ended_links(&mut self) {
-        self.conversions.ended = EndedLinks::default();
+        self.fx_transfers.ended = EndedLinks::default();
     }
 }

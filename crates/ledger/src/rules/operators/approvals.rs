@@ -10,31 +10,31 @@ use alloc::string::{String, ToString};
 
 use crate::core::decision::Decision;
 use crate::core::event::Event;
-use crate::core::facts::Facts;
+use crate::core::facts::DecisionInput;
 use crate::core::state::Ledger;
 use crate::money::funds::FundsDirection;
 use crate::operators::action::AdminAction;
 use crate::operators::admin_command::{AdminCommand, ChangeSet};
 use crate::operators::approvals::{PROPOSAL_BYTES_MAX, PROPOSALS_MAX, PROPOSALS_OF_MAKER_MAX};
 use crate::operators::change_set::CHANGE_SETS_OF_MAKER_MAX;
-use crate::operators::operator::{Operator, Role};
+use crate::operators::operator::{Operator, OperatorRole};
 use crate::operators::outcome::AdminOutcome;
 use crate::operators::policy::{ApprovalPolicy, WAIVERS_MAX};
 use crate::operators::proposal::{PROPOSAL_REASON_CHARS_MIN, Proposal};
 use crate::operators::proposal_state::ProposalState;
 use crate::operators::refusal::AdminRefusal;
-use crate::operators::trail::{Attribution, clip, clip_with_digest};
+use crate::operators::trail::{AuditActor, clip, clip_with_digest};
 use crate::rules::operators::change::Change;
 
 type Outcome = Result<AdminOutcome, AdminRefusal>;
 
 /// A decision about a proposal, by a second person or its maker.
 #[derive(Clone, Debug)]
-pub struct Verdict {
+pub struct ProposalDecision {
     /// The number of the proposal.
     pub id: u64,
     /// The decision.
-    pub kind: VerdictKind,
+    pub kind: ProposalDecisionKind,
     pub comment: Option<Box<str>>,
 }
 
@@ -46,13 +46,13 @@ pub(crate) struct SetApproval<'a> {
     /// The number of the proposal.
     pub(crate) id: u64,
     pub(crate) set: &'a ChangeSet,
-    pub(crate) by: &'a Attribution,
+    pub(crate) by: &'a AuditActor,
     pub(crate) comment: Option<&'a str>,
 }
 
 /// The kind of decision about a proposal.
 #[derive(Clone, Copy, Debug)]
-pub enum VerdictKind {
+pub enum ProposalDecisionKind {
     /// The change is made. If the rules reject it, the proposal fails, with the reason converted by this function.
     Approve(Words),
     /// The change is not made.
@@ -88,7 +88,7 @@ impl Ledger {
             AdminCommand::RemoveCredential { .. } => true,
             AdminCommand::SetOperator(new) => self.operators.named(&new.name).is_some_and(|before| {
                 let loses_administrator =
-                    is_administrator(before) && !(new.is_active && new.roles.has(Role::IamAdmin));
+                    is_administrator(before) && !(new.is_active && new.roles.has(OperatorRole::IamAdmin));
                 let gains = new.roles.iter().any(|role| !before.roles.has(role))
                     || new.is_active && !before.is_active;
                 !gains && !loses_administrator
@@ -108,9 +108,9 @@ impl Ledger {
     /// added.
     pub(crate) fn decide_propose(
         &self,
-        by: &Attribution,
+        by: &AuditActor,
         command: &AdminCommand,
-        facts: &Facts<'_>,
+        facts: &DecisionInput<'_>,
         out: &mut Decision,
     ) -> Outcome {
         let command = match command {
@@ -183,12 +183,12 @@ impl Ledger {
 
     pub(crate) fn decide_verdict(
         &self,
-        by: &Attribution,
-        verdict: &Verdict,
-        facts: &Facts<'_>,
+        by: &AuditActor,
+        verdict: &ProposalDecision,
+        facts: &DecisionInput<'_>,
         out: &mut Decision,
     ) -> Outcome {
-        let Verdict { id, kind, comment } = verdict;
+        let ProposalDecision { id, kind, comment } = verdict;
         let proposal = self.approvals.get(*id).ok_or(AdminRefusal::ProposalUnknown)?;
         let Some(command) = &proposal.command else {
             return Err(AdminRefusal::ProposalEnded { state: proposal.state() });
@@ -200,7 +200,7 @@ impl Ledger {
         }
         let is_maker = proposal.maker == by.operator;
         match (kind, command, state) {
-            (VerdictKind::Approve(words), AdminCommand::ChangeSet(set), _) if !is_maker => {
+            (ProposalDecisionKind::Approve(words), AdminCommand::ChangeSet(set), _) if !is_maker => {
                 let approval = SetApproval { id: *id, set, by, comment: comment.as_deref() };
                 return self.approve_set(approval, facts, *words, out);
             }
@@ -210,11 +210,11 @@ impl Ledger {
         }
         let so_far = self.result_of_stopped(proposal);
         let (state, result, made) = match kind {
-            VerdictKind::Withdraw if !is_maker => return Err(AdminRefusal::ProposalOfAnother),
-            VerdictKind::Withdraw => (ProposalState::Withdrawn, so_far, None),
+            ProposalDecisionKind::Withdraw if !is_maker => return Err(AdminRefusal::ProposalOfAnother),
+            ProposalDecisionKind::Withdraw => (ProposalState::Withdrawn, so_far, None),
             _ if is_maker => return Err(AdminRefusal::ProposalOwn),
-            VerdictKind::Reject => (ProposalState::Rejected, so_far, None),
-            VerdictKind::Approve(words) => match self.execute(proposal, command, facts, out) {
+            ProposalDecisionKind::Reject => (ProposalState::Rejected, so_far, None),
+            ProposalDecisionKind::Approve(words) => match self.execute(proposal, command, facts, out) {
                 Ok(outcome) => (ProposalState::Executed, result_of(&outcome), Some(Box::new(outcome))),
                 Err(refused) => {
                     out.clear();
@@ -241,7 +241,7 @@ impl Ledger {
         &self,
         proposal: &Proposal,
         command: &AdminCommand,
-        facts: &Facts<'_>,
+        facts: &DecisionInput<'_>,
         out: &mut Decision,
     ) -> Result<AdminOutcome, NotExecuted> {
         let before = clip_with_digest(&Change::of(command, self).from);
@@ -270,7 +270,7 @@ enum NotExecuted {
 }
 
 fn is_administrator(operator: &Operator) -> bool {
-    operator.is_active && operator.roles.has(Role::IamAdmin)
+    operator.is_active && operator.roles.has(OperatorRole::IamAdmin)
 }
 
 /// The text of an outcome that the proposal's change does not already contain.

@@ -9,16 +9,16 @@ use upesi_types::TransferId;
 
 use crate::core::decision::Decision;
 use crate::core::event::Event;
-use crate::core::facts::Facts;
+use crate::core::facts::DecisionInput;
 use crate::core::state::Ledger;
 use crate::operators::action::AdminAction;
 use crate::operators::admin_command::{AdminCommand, ChangeSet, SetChange, counted};
-use crate::operators::change_set::{CHANGE_SET_BYTES_MAX, CHANGE_SET_CHANGES_MAX, Progress};
+use crate::operators::change_set::{CHANGE_SET_BYTES_MAX, CHANGE_SET_CHANGES_MAX, ChangeSetProgress};
 use crate::operators::outcome::AdminOutcome;
 use crate::operators::proposal::Proposal;
 use crate::operators::proposal_state::ProposalState;
 use crate::operators::refusal::AdminRefusal;
-use crate::operators::trail::{Attribution, clip, clip_before, clip_with_digest};
+use crate::operators::trail::{AuditActor, clip, clip_before, clip_with_digest};
 use crate::rules::operators::approvals::{SetApproval, Words};
 use crate::rules::operators::change::Change;
 use crate::rules::operators::change_sets::draft::Preview;
@@ -78,7 +78,7 @@ impl Ledger {
     pub(crate) fn checked_set(
         &self,
         set: &ChangeSet,
-        facts: &Facts<'_>,
+        facts: &DecisionInput<'_>,
     ) -> Result<Option<ChangeSet>, AdminRefusal> {
         let count = set.changes.len();
         if count == 0 || count > CHANGE_SET_CHANGES_MAX {
@@ -116,14 +116,14 @@ impl Ledger {
     pub(crate) fn approve_set(
         &self,
         approval: SetApproval<'_>,
-        facts: &Facts<'_>,
+        facts: &DecisionInput<'_>,
         words: Words,
         out: &mut Decision,
     ) -> Outcome {
         let SetApproval { id, set, by, comment } = approval;
         let applying = Ok(AdminOutcome::ProposalEnded(id, ProposalState::Applying, None));
         let hindrance = match self.approvals.progress(id) {
-            Some(Progress { stopped: None, .. }) => return applying,
+            Some(ChangeSetProgress { stopped: None, .. }) => return applying,
             progress => self.hindrance_of(set, progress, facts, words),
         };
         if let Some(why) = hindrance {
@@ -153,8 +153,8 @@ impl Ledger {
     fn hindrance_of(
         &self,
         set: &ChangeSet,
-        progress: Option<&Progress>,
-        facts: &Facts<'_>,
+        progress: Option<&ChangeSetProgress>,
+        facts: &DecisionInput<'_>,
         words: Words,
     ) -> Option<String> {
         let first = progress.map_or(0, |progress| progress.made as usize);
@@ -185,7 +185,7 @@ impl Ledger {
     pub(crate) fn decide_apply_next(
         &self,
         next: &ApplyNext,
-        facts: &Facts<'_>,
+        facts: &DecisionInput<'_>,
         out: &mut Decision,
     ) -> Outcome {
         let id = next.id;
@@ -229,13 +229,13 @@ impl Ledger {
         &self,
         id: u64,
         outcome: &AdminOutcome,
-        by: &mut Attribution,
+        by: &mut AuditActor,
         out: &Decision,
     ) -> Option<(Change, Option<Box<str>>)> {
         let proposal = self.approvals.get(id)?;
         let (set, progress) = (proposal.set()?, self.approvals.progress(id)?);
         let command = &set.changes[progress.made as usize].command;
-        *by = Attribution {
+        *by = AuditActor {
             operator: progress.operator.clone(),
             known_by: progress.known_by.clone(),
             address: progress.address.clone(),
@@ -279,7 +279,7 @@ impl Ledger {
 }
 
 /// The progress of a set as text.
-fn made_of(progress: &Progress, set: &ChangeSet) -> String {
+fn made_of(progress: &ChangeSetProgress, set: &ChangeSet) -> String {
     format!("{} of {} changes were made", progress.made, set.changes.len())
 }
 

@@ -61,7 +61,7 @@ impl Ledger {
     }
 
     /// Whether the same participant is liable for both parties.
-    pub(crate) fn are_one(&self, one: &Participant, other: &Participant) -> bool {
+    pub(crate) fn are_same_participant(&self, one: &Participant, other: &Participant) -> bool {
         self.liable(one).id == self.liable(other).id
     }
 

@@ -9,7 +9,7 @@ use crate::base::ids::{AccountId, LedgerAccountTypeId, SettlementId, WindowId};
 use crate::core::state::Ledger;
 use crate::settlement::model::SettlementModel;
 use crate::settlement::settlements::Settlement;
-use crate::settlement::window::{Pair, Window, WindowState};
+use crate::settlement::window::{PairSum, Window, WindowState};
 
 impl Ledger {
     /// All settlement models in order of creation.
@@ -78,7 +78,7 @@ impl Ledger {
 
     /// The amount that each account owes each other account through a window's transfers, ordered by account. For the
     /// open window, the amounts so far. Returns `None` if a settled window's sums were dropped.
-    pub fn window_pairs<'a>(&'a self, window: &'a Window) -> Option<Cow<'a, [Pair]>> {
+    pub fn window_pairs<'a>(&'a self, window: &'a Window) -> Option<Cow<'a, [PairSum]>> {
         match window.state {
             WindowState::Open => Some(Cow::Owned(self.windows.open_pairs())),
             _ => window.pairs.as_deref().map(Cow::Borrowed),

@@ -16,7 +16,7 @@ use upesi_admin::{
     Access, AdminContext, AdminService, AuditKey, AuditPort, DirectoryHandle, HubKey, HubKeyState, Lanes,
     MessageView, MetricsText, QuoteView,
 };
-use upesi_apidocs::Surface;
+use upesi_apidocs::ApiPort;
 use upesi_delivery::lanes::{Failure, LaneStatus};
 use upesi_delivery::{Accepted, Handler, Request as Received};
 use upesi_engine::{Clock, Engine, EngineHandle, EngineMetrics, EngineOptions, NoEffects, Payload};
@@ -182,7 +182,7 @@ impl Hub {
         };
         let admin = AdminService::new(AdminContext { access: access(directory.path()), ..context });
         let admin = Server::serve(bind(), upesi_admin::limits(64), &workers, Arc::new(admin));
-        let document = Document::of(Surface::Fspiop);
+        let document = Document::of(ApiPort::Fspiop);
         Self {
             document,
             engine_handle: handle,

@@ -4,7 +4,7 @@ pub mod hub;
 
 use jsonschema::Validator;
 use serde_json::{Value, json};
-use upesi_apidocs::Surface;
+use upesi_apidocs::ApiPort;
 
 pub const METHODS: [&str; 7] = ["get", "post", "put", "patch", "delete", "head", "options"];
 
@@ -22,14 +22,14 @@ pub struct Operation<'a> {
 }
 
 impl Document {
-    pub fn of(surface: Surface) -> Self {
+    pub fn of(surface: ApiPort) -> Self {
         let text = String::from_utf8(surface.file("/openapi.yaml").unwrap().content().to_vec()).unwrap();
         let value = serde_saphyr::from_str(&text).unwrap_or_else(|error| panic!("{surface:?}: {error}"));
         Self(value)
     }
 
-    pub fn both() -> [(Surface, Self); 2] {
-        [Surface::Fspiop, Surface::Admin].map(|surface| (surface, Self::of(surface)))
+    pub fn both() -> [(ApiPort, Self); 2] {
+        [ApiPort::Fspiop, ApiPort::Admin].map(|surface| (surface, Self::of(surface)))
     }
 
     /// The value itself, or the target of its `$ref`.

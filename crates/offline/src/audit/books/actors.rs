@@ -45,12 +45,12 @@ impl Books {
                 actor == Actor::Clock || self.is_payee(actor, *id)
             }
             Event::TransferAborted { id, .. } => self.is_payee(actor, *id),
-            Event::ConversionPrepared(_) | Event::ConversionFulfilled { .. } => {
+            Event::FxTransferPrepared(_) | Event::FxTransferFulfilled { .. } => {
                 matches!(actor, Actor::Dfsp(_))
             }
             // By themselves or with a transfer, whose own event is checked.
-            Event::ConversionCommitted { .. } => matches!(actor, Actor::Dfsp(_)),
-            Event::ConversionAborted { .. } => {
+            Event::FxTransferCommitted { .. } => matches!(actor, Actor::Dfsp(_)),
+            Event::FxTransferAborted { .. } => {
                 matches!(actor, Actor::Dfsp(_) | Actor::Clock | Actor::Operator)
             }
             Event::FundsEnded { .. } => matches!(actor, Actor::Operator | Actor::Clock),

@@ -5,14 +5,19 @@ use upesi_types::{Amount, TransferId};
 
 use super::Books;
 use crate::audit::fees::{FeeDue, charge};
-use crate::audit::judge::{InFlight, Place};
+use crate::audit::judge::{InFlight, RecordContext};
 
 impl Books {
     /// The fees of a commit in the order of their rules. The owners of the reserved accounts owe them.
     ///
     /// The second list uses the proxies at the commit: earlier versions charged those.
-    pub(super) fn fees_due(&self, place: Place<'_>, id: TransferId, transfer: &InFlight) -> [Vec<FeeDue>; 2] {
-        let payers = self.conversions.reserved_account(id, transfer.payer).unwrap_or(transfer.payer_account);
+    pub(super) fn fees_due(
+        &self,
+        place: RecordContext<'_>,
+        id: TransferId,
+        transfer: &InFlight,
+    ) -> [Vec<FeeDue>; 2] {
+        let payers = self.fx_transfers.reserved_account(id, transfer.payer).unwrap_or(transfer.payer_account);
         let [payer, payee] = [payers, transfer.payee_account].map(|account| self.scheme.owner(account));
         let holders = (payer.unwrap_or(transfer.payer), payee.unwrap_or(transfer.payee));
         let present = (transfer.payer, transfer.payee);
@@ -25,7 +30,7 @@ impl Books {
         &self,
         payer: ParticipantId,
         payee: ParticipantId,
-        place: Place<'_>,
+        place: RecordContext<'_>,
         id: TransferId,
         transfer: &InFlight,
     ) -> Vec<FeeDue> {

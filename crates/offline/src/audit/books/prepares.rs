@@ -10,7 +10,7 @@ use upesi_types::Amount;
 use super::Books;
 use crate::audit::bodies::PrepareBody;
 use crate::audit::entry::decimal;
-use crate::audit::judge::Place;
+use crate::audit::judge::RecordContext;
 use crate::audit::request::Request;
 
 /// Error codes (FSPIOP API v1.1 §7.6), and Mojaloop's for a lack of cover.
@@ -21,7 +21,7 @@ const SETTLEMENT: u16 = 6000;
 
 impl Books {
     /// The reason why a rejected prepare should not have been rejected, if there is one.
-    pub(super) fn judge_refusal(&self, place: Place<'_>, request: &Request<'_>) -> Vec<String> {
+    pub(super) fn judge_refusal(&self, place: RecordContext<'_>, request: &Request<'_>) -> Vec<String> {
         let transfer = request.transfer;
         let mut findings = Vec::new();
         let mut find = |text: String| {
@@ -56,7 +56,7 @@ impl Books {
     }
 
     /// Whether a prepare violates a rule. For a request without a body, the record has the readable parts.
-    fn is_invalid(&self, place: Place<'_>, request: &Request<'_>) -> bool {
+    fn is_invalid(&self, place: RecordContext<'_>, request: &Request<'_>) -> bool {
         let transfer = request.transfer;
         let Some(source) = request.source else { return true };
         let body = request.body.as_ref();
@@ -82,10 +82,10 @@ impl Books {
                 .zip(transfer.payee)
                 .is_some_and(|(payer, payee)| self.scheme.liable(payer) == self.scheme.liable(payee)),
             transfer.payer.is_none_or(|payer| !self.scheme.is_active(payer)),
-            self.is_unable(self.conversions.debtor(transfer), transfer),
+            self.is_unable(self.fx_transfers.debtor(transfer), transfer),
             self.is_unable(transfer.payee, transfer),
-            self.conversions.forbids(transfer, place.time),
-            self.conversions.was_abandoned(transfer),
+            self.fx_transfers.forbids(transfer, place.time),
+            self.fx_transfers.was_abandoned(transfer),
         ];
         broken.contains(&true) || self.leaves_the_range(transfer)
     }
@@ -115,11 +115,11 @@ impl Books {
     }
 
     /// A payer's position with the transfer, and its limits; `None` without position or governing model.
-    fn room(&self, transfer: &Transfer) -> Option<Room> {
-        let (payer, currency) = (self.conversions.debtor(transfer)?, transfer.currency);
+    fn room(&self, transfer: &Transfer) -> Option<PositionLimits> {
+        let (payer, currency) = (self.fx_transfers.debtor(transfer)?, transfer.currency);
         let kind = self.scheme.settlement_type(currency)?;
         let position = self.scheme.account_of(payer, currency, LedgerAccountTypeId::POSITION)?.units;
-        Some(Room {
+        Some(PositionLimits {
             position: position + i128::from(transfer.amount.units()),
             cover: self.scheme.account_of(payer, currency, kind).map_or(0, |account| -account.units),
             cap: self.scheme.cap(payer, currency),
@@ -128,14 +128,15 @@ impl Books {
 
     /// Checks that a prepare exceeds neither cover nor cap; reaching either exactly is allowed. The participant must be
     /// active, with active accounts. The books already include the amount.
-    pub(super) fn judge_reservation(&self, place: Place<'_>, request: &Request<'_>) -> Vec<String> {
+    pub(super) fn judge_reservation(&self, place: RecordContext<'_>, request: &Request<'_>) -> Vec<String> {
         let transfer = request.transfer;
         let mut findings = Vec::new();
         let mut find = |text: String| {
             findings.push(format!("record {}: transfer {} {text}", place.seq, transfer.id));
         };
-        let room = self.room(transfer).unwrap_or(Room { position: request.units(), cover: 0, cap: 0 });
-        let room = Room { position: room.position - request.units(), ..room };
+        let room =
+            self.room(transfer).unwrap_or(PositionLimits { position: request.units(), cover: 0, cap: 0 });
+        let room = PositionLimits { position: room.position - request.units(), ..room };
         let position = decimal(room.position);
         if room.over_cover() {
             find(format!("took the payer's position to {position} over its cover {}", decimal(room.cover)));
@@ -143,7 +144,7 @@ impl Books {
             find(format!("took the payer's position to {position} over its cap {}", decimal(room.cap)));
         }
         for (role, party, account) in [
-            ("payer", self.conversions.debtor(transfer), transfer.payer_account),
+            ("payer", self.fx_transfers.debtor(transfer), transfer.payer_account),
             ("payee", transfer.payee, transfer.payee_account),
         ] {
             let own = party.and_then(|party| {
@@ -155,7 +156,7 @@ impl Books {
                 find(format!("is reserved although its {role} is not active"));
             }
         }
-        if self.conversions.forbids(transfer, place.time) {
+        if self.fx_transfers.forbids(transfer, place.time) {
             find("is reserved although its payer's FX transfer does not permit it".to_owned());
         }
         if transfer.expires_at < place.time {
@@ -173,13 +174,13 @@ impl Books {
 }
 
 /// A payer's position with a transfer, and its limits, in ten-thousandths.
-struct Room {
+struct PositionLimits {
     position: i128,
     cover: i128,
     cap: i128,
 }
 
-impl Room {
+impl PositionLimits {
     fn over_cover(&self) -> bool {
         self.position > self.cover
     }

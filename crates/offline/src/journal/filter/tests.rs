@@ -1,8 +1,8 @@
 use upesi_ledger::{
     AbortKind, Aborted, AccountId, Actor, BindingKind, Block, Bulk, BulkAnswer, BulkItem, BulkState,
-    Callback, CallbackContent, Cause, Conversion, ConversionAnswer, ConversionSide, ConversionState,
-    EndpointType, FundsDirection, FundsState, FundsTransfer, ItemState, Ledger, LedgerAccountTypeId,
-    LedgerConfig, NoFee, Payload, Refusal, Settled, Subject, Transfer,
+    Callback, CallbackContent, Cause, EndpointType, FundsDirection, FundsState, FundsTransfer, FxTransfer,
+    FxTransferAnswer, FxTransferSide, FxTransferState, ItemState, Ledger, LedgerAccountTypeId, LedgerConfig,
+    NoFee, Payload, Refusal, SettlementMode, Subject, Transfer,
 };
 use upesi_types::{Amount, Currency, Money};
 
@@ -70,7 +70,7 @@ fn committed(number: u8) -> Event {
         fulfilment: [0; 32],
         fingerprint: [0; 16],
         extensions: None,
-        settled: Settled::InWindow,
+        settled: SettlementMode::InWindow,
     }
 }
 
@@ -110,12 +110,12 @@ fn funds(number: u8) -> Event {
 }
 
 /// Greenbank converts for transfer 7, and bluebank is the FXP.
-fn conversion(number: u8, state: ConversionState) -> Event {
+fn fx_transfer(number: u8, state: FxTransferState) -> Event {
     let money = Money { amount: Amount::ZERO, currency: kes() };
-    Event::ConversionPrepared(Box::new(Conversion {
-        id: ConversionId::new(id(number)),
+    Event::FxTransferPrepared(Box::new(FxTransfer {
+        id: FxTransferId::new(id(number)),
         determining_transfer: Some(id(7)),
-        side: ConversionSide::Payer,
+        side: FxTransferSide::Payer,
         initiator: Some(participant(2)),
         fxp: Some(participant(3)),
         source: money,
@@ -132,19 +132,19 @@ fn conversion(number: u8, state: ConversionState) -> Event {
     }))
 }
 
-fn conversion_fulfilled(number: u8) -> Event {
-    let answer = ConversionAnswer { is_error: false, fingerprint: [0; 16] };
-    Event::ConversionFulfilled { id: ConversionId::new(id(number)), fulfilment: [0; 32], answer }
+fn fx_transfer_fulfilled(number: u8) -> Event {
+    let answer = FxTransferAnswer { is_error: false, fingerprint: [0; 16] };
+    Event::FxTransferFulfilled { id: FxTransferId::new(id(number)), fulfilment: [0; 32], answer }
 }
 
-fn conversion_committed(number: u8) -> Event {
-    let settled = Settled::InWindow;
-    Event::ConversionCommitted { id: ConversionId::new(id(number)), settled, further: None }
+fn fx_transfer_committed(number: u8) -> Event {
+    let settled = SettlementMode::InWindow;
+    Event::FxTransferCommitted { id: FxTransferId::new(id(number)), settled, further: None }
 }
 
-fn conversion_aborted(number: u8) -> Event {
+fn fx_transfer_aborted(number: u8) -> Event {
     let (kind, cause) = (AbortKind::Invalid, Cause::Hub(Refusal::Expired));
-    Event::ConversionAborted { id: ConversionId::new(id(number)), kind, cause, answer: None }
+    Event::FxTransferAborted { id: FxTransferId::new(id(number)), kind, cause, answer: None }
 }
 
 /// Greenbank pays bluebank. Transfer 7 is the only item.
@@ -197,7 +197,9 @@ fn key(target: u32) -> CallbackKey {
 
 /// Whether a record with only this event, and without a callback, concerns greenbank, and whether it concerns bluebank.
 fn concern(event: &Event) -> [bool; 2] {
-    [2, 3].map(|number| Sieve::new(Filter::default()).event_concerns(participant(number), event, &names()))
+    [2, 3].map(|number| {
+        RecordFilter::new(Filter::default()).event_concerns(participant(number), event, &names())
+    })
 }
 
 #[test]
@@ -225,7 +227,7 @@ fn event_concerns_named_participants_and_owners_of_accounts() {
         (fee(1, 5, 4), [true, false]),
         (fee(1, 4, 6), [false, true]),
         (funds(1), [true, false]),
-        (conversion(1, ConversionState::Reserved), both),
+        (fx_transfer(1, FxTransferState::Reserved), both),
         (bulk(1, BulkState::Received), both),
         (Event::EndpointSet { participant: blue, kind, value: "x".into() }, [false, true]),
         (
@@ -249,9 +251,9 @@ fn event_concerns_named_participants_and_owners_of_accounts() {
         (committed(1), none),
         (aborted(1), none),
         (ended(1), none),
-        (conversion_fulfilled(1), none),
-        (conversion_committed(1), none),
-        (conversion_aborted(1), none),
+        (fx_transfer_fulfilled(1), none),
+        (fx_transfer_committed(1), none),
+        (fx_transfer_aborted(1), none),
     ]
     .into_iter()
     .chain(of_bulk(1).map(|event| (event, none)))
@@ -268,7 +270,7 @@ fn end_of_a_transfer_concerns_its_participants_once() {
         let kind = AbortKind::Invalid;
         transfer(number, Aborted { kind, cause, fingerprint, operator_reason, at: AT }.into())
     };
-    let mut sieve = Sieve::new(Filter::default());
+    let mut sieve = RecordFilter::new(Filter::default());
     let mut concerns = |event: &Event| sieve.event_concerns(participant(2), event, &names());
     for event in [transfer(1, TransferState::Reserved), transfer(2, TransferState::Reserved), refused(3)] {
         assert!(concerns(&event), "{event:?}");
@@ -287,17 +289,17 @@ fn end_of_a_transfer_concerns_its_participants_once() {
 #[test]
 fn end_of_withdrawal_fx_and_bulk_concerns_participants_once() {
     let lapsed =
-        ConversionState::Aborted { kind: AbortKind::Invalid, cause: Cause::Hub(Refusal::Expired), at: AT };
+        FxTransferState::Aborted { kind: AbortKind::Invalid, cause: Cause::Hub(Refusal::Expired), at: AT };
     let begun = [
         funds(1),
-        conversion(2, ConversionState::Reserved),
-        conversion(3, ConversionState::Fulfilled),
-        conversion(4, lapsed),
+        fx_transfer(2, FxTransferState::Reserved),
+        fx_transfer(3, FxTransferState::Fulfilled),
+        fx_transfer(4, lapsed),
         bulk(5, BulkState::Received),
         bulk(6, BulkState::Rejected { cause: None, at: AT }),
     ];
     for of in [2, 3] {
-        let mut sieve = Sieve::new(Filter::default());
+        let mut sieve = RecordFilter::new(Filter::default());
         let mut concerns = |event: &Event| sieve.event_concerns(participant(of), event, &names());
         for event in &begun {
             assert_eq!(concerns(event), of == 2 || !matches!(event, Event::FundsPrepared(_)), "{event:?}");
@@ -305,12 +307,12 @@ fn end_of_withdrawal_fx_and_bulk_concerns_participants_once() {
         let ends = [
             (ended(1), of == 2),
             (ended(1), false),
-            (conversion_fulfilled(2), true),
-            (conversion_committed(2), true),
-            (conversion_committed(2), false),
-            (conversion_aborted(3), true),
-            (conversion_fulfilled(3), false),
-            (conversion_aborted(4), false),
+            (fx_transfer_fulfilled(2), true),
+            (fx_transfer_committed(2), true),
+            (fx_transfer_committed(2), false),
+            (fx_transfer_aborted(3), true),
+            (fx_transfer_fulfilled(3), false),
+            (fx_transfer_aborted(4), false),
         ];
         let of_bulks = of_bulk(5).map(|event| (event, true)).into_iter();
         let over = of_bulk(5).map(|event| (event, false)).into_iter();
@@ -323,15 +325,15 @@ fn end_of_withdrawal_fx_and_bulk_concerns_participants_once() {
 
 #[test]
 fn end_of_others_transfers_does_not_concern_a_participant() {
-    let mut sieve = Sieve::new(Filter::default());
+    let mut sieve = RecordFilter::new(Filter::default());
     let mut concerns = |event: &Event| sieve.event_concerns(participant(4), event, &names());
     for event in [
         transfer(1, TransferState::Reserved),
         committed(1),
         funds(2),
         ended(2),
-        conversion(3, ConversionState::Reserved),
-        conversion_committed(3),
+        fx_transfer(3, FxTransferState::Reserved),
+        fx_transfer_committed(3),
         bulk(4, BulkState::Received),
     ]
     .into_iter()
@@ -345,7 +347,7 @@ fn end_of_others_transfers_does_not_concern_a_participant() {
 fn record_concerns_receivers_of_its_callbacks() {
     let passes = |name: &str, target| {
         let fsp = Some(FspId::parse(name).unwrap());
-        let mut sieve = Sieve::new(Filter { fsp, ..Filter::default() });
+        let mut sieve = RecordFilter::new(Filter { fsp, ..Filter::default() });
         sieve.passes(1, AT, &record(Vec::new(), vec![told(target, Subject::transfer(id(1)))]), &names())
     };
     assert!(passes("greenbank", 2) && passes("bluebank", 3));
@@ -354,7 +356,7 @@ fn record_concerns_receivers_of_its_callbacks() {
 
 #[test]
 fn delivery_of_a_callback_is_about_its_transfer() {
-    let mut sieve = Sieve::new(Filter { transfer: Some(id(1)), ..Filter::default() });
+    let mut sieve = RecordFilter::new(Filter { transfer: Some(id(1)), ..Filter::default() });
     let mut passes = |seq, record: &Record<'_>| sieve.passes(seq, AT, record, &names());
     let owed = |number| record(Vec::new(), vec![told(2, Subject::transfer(id(number)))]);
     let delivered = || record(vec![Event::CallbacksDelivered(vec![key(2)])], Vec::new());
@@ -365,7 +367,7 @@ fn delivery_of_a_callback_is_about_its_transfer() {
 #[test]
 fn filter_includes_since_and_excludes_until() {
     let at = Timestamp::from_ms;
-    let mut sieve = Sieve::new(Filter { since: Some(at(2)), until: Some(at(4)), ..Filter::default() });
+    let mut sieve = RecordFilter::new(Filter { since: Some(at(2)), until: Some(at(4)), ..Filter::default() });
     for (ms, is_printed, is_over) in
         [(1, false, false), (2, true, false), (3, true, false), (4, true, true), (5, true, true)]
     {
@@ -392,10 +394,10 @@ fn event_is_about_the_named_transfer() {
             ended(number),
             fee(number, 5, 6),
             no_fee(number),
-            conversion(number, ConversionState::Reserved),
-            conversion_fulfilled(number),
-            conversion_committed(number),
-            conversion_aborted(number),
+            fx_transfer(number, FxTransferState::Reserved),
+            fx_transfer_fulfilled(number),
+            fx_transfer_committed(number),
+            fx_transfer_aborted(number),
             bulk(number, BulkState::Received),
         ]
         .into_iter()
@@ -409,11 +411,11 @@ fn event_is_about_the_named_transfer() {
 
 #[test]
 fn fx_and_bulk_events_are_about_their_transfers() {
-    for event in [conversion(1, ConversionState::Reserved), bulk(1, BulkState::Received)] {
+    for event in [fx_transfer(1, FxTransferState::Reserved), bulk(1, BulkState::Received)] {
         let record = record(vec![event], Vec::new());
         assert!(is_about(&record, id(7)) && !is_about(&record, id(8)));
     }
-    for subject in [Subject::transfer(id(1)), Subject::conversion(id(1)), Subject::bulk(id(1))] {
+    for subject in [Subject::transfer(id(1)), Subject::fx_transfer(id(1)), Subject::bulk(id(1))] {
         let record = record(Vec::new(), vec![told(2, subject)]);
         assert!(is_about(&record, id(1)) && !is_about(&record, id(2)));
     }

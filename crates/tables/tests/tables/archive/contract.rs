@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 
 use super::support::{entries, entry, small_options};
 use upesi_tables::TablesError;
-use upesi_tables::archive::{Archive, FjallArchive, MemoryArchive, Place, VALUE_BYTES_MAX};
+use upesi_tables::archive::{Archive, ArchivePosition, FjallArchive, MemoryArchive, VALUE_BYTES_MAX};
 use upesi_types::{Timestamp, TransferId};
 
 /// Runs a check with both archives. The one on disk has tables of ten transfers, so that pending and stored transfers
@@ -182,10 +182,10 @@ fn visit_continues_where_the_last_one_stopped() {
         archive.apply(&entries(60..67), 67).unwrap();
         // The first visit finds pending transfers.
         for limit in [1_000, 1, 7, 66, 67] {
-            let (mut place, mut found) = (Place::default(), Vec::new());
+            let (mut place, mut found) = (ArchivePosition::default(), Vec::new());
             for visits in 1..=67 / limit + 1 {
                 let (mut next, mut seen) = (place, 0);
-                let mut visit = |here: Place, value: &[u8]| {
+                let mut visit = |here: ArchivePosition, value: &[u8]| {
                     if seen == limit {
                         return ControlFlow::Break(());
                     }

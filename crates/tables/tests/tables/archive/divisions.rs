@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::support::{entries, entry, small_options, wait_until};
 use crate::support::copy_directory;
 use upesi_tables::TablesError;
-use upesi_tables::archive::{Archive, ArchiveEntry, ArchiveOptions, Division, FjallArchive, Place};
+use upesi_tables::archive::{Archive, ArchiveEntry, ArchiveOptions, ArchivePosition, Division, FjallArchive};
 use upesi_types::Timestamp;
 
 /// Tables of 10 transfers, divisions of 100, which are not merged while they grow.
@@ -114,8 +114,8 @@ fn visit_skips_older_divisions() {
         (301, 0, 3..4),
     ] {
         let mut found = Vec::new();
-        let place = Place { division: place, after: None };
-        let mut visit = |here: Place, value: &[u8]| {
+        let place = ArchivePosition { division: place, after: None };
+        let mut visit = |here: ArchivePosition, value: &[u8]| {
             found.push((here.division, (here.after.unwrap(), value.to_vec())));
             ControlFlow::Continue(())
         };

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::support::{number, small_options};
 use crate::support::copy_directory;
 use tempfile::TempDir;
-use upesi_journal::sim_disk::{Fault, Kept, Operation, SimDisk};
+use upesi_journal::sim_disk::{DiskFault, Operation, SimDisk, SurvivingData};
 use upesi_tables::TablesError;
 use upesi_tables::store::{Store, StoreOptions, Table};
 
@@ -92,7 +92,7 @@ fn acknowledged_updates_survive_any_disk_failure_or_power_loss() {
     let operations = operations_of_a_whole_run();
     assert!(operations > 2 * UPDATES, "{operations} operations");
     for (seed, ordinal) in (0..operations).step_by(7).enumerate().map(|(seed, at)| (seed as u64, at)) {
-        for fault in [Fault::Crash, Fault::Broken] {
+        for fault in [DiskFault::Crash, DiskFault::Broken] {
             let what = format!("seed {seed}, {fault:?} at operation {ordinal} of {operations}");
             let directory = tempfile::tempdir().unwrap();
             let path = directory.path().join("s");
@@ -101,7 +101,7 @@ fn acknowledged_updates_survive_any_disk_failure_or_power_loss() {
             disk.inject(ordinal, fault);
             let (answered, error) = write_until_failure(&path, &disk);
             assert!(error.is_some() || answered == UPDATES, "{what}");
-            for kept in [Kept::Everything, Kept::Nothing, Kept::Some(seed)] {
+            for kept in [SurvivingData::Everything, SurvivingData::Nothing, SurvivingData::Some(seed)] {
                 let survivor = disk.after_power_loss(kept);
                 let copy = directory.path().join(format!("{kept:?}"));
                 copy_directory(&path, &copy);
@@ -231,12 +231,12 @@ fn store_continues_after_a_full_disk_at_any_operation() {
         let what = format!("no room for {operation:?} at operation {ordinal}");
         let path = directory.path().join(ordinal.to_string());
         let disk = SimDisk::new(ordinal);
-        disk.inject(ordinal, Fault::Full);
+        disk.inject(ordinal, DiskFault::Full);
         let is_sync = matches!(operation, Operation::Sync | Operation::SyncDirectory);
         let (answered, outcome) = update_few(&path, &disk, is_sync, &what);
         assert_eq!(disk.befallen(), 1, "{what}: it was not met");
         outcomes.push(outcome);
-        let survivor = disk.after_power_loss(Kept::Some(ordinal));
+        let survivor = disk.after_power_loss(SurvivingData::Some(ordinal));
         let (store, table) = open_with(&path, &survivor, &tiny_options())
             .unwrap_or_else(|error| panic!("{what}, after a power loss: {error}"));
         let found = assert_whole(&table, &what);

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use upesi_journal::{Appended, Appender, Batch, Disk, JournalError, Maintenance, Writer};
+use upesi_journal::{AppendedBatch, Appender, Batch, Disk, JournalError, Maintenance, Writer};
 use upesi_tables::TablesError;
 use upesi_tables::store::{Entry, Store, StoreEnd, StoreFollower, StoreOptions, Table, digest};
 use upesi_types::ErrorCode;
@@ -29,7 +29,7 @@ impl Both {
 }
 
 impl Appender for Both {
-    fn append(&mut self, batch: &mut Batch) -> Result<Appended, JournalError> {
+    fn append(&mut self, batch: &mut Batch) -> Result<AppendedBatch, JournalError> {
         self.check()?;
         let mut copy = Batch::new(batch.first_seq());
         for record in batch.records() {

@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use upesi_client::await_hub;
 use upesi_client::scheme::{self, ApplyOptions};
 use upesi_http::{ClientTls, Workers, available_cores};
-use upesi_lab::cli::messages::Teller;
+use upesi_lab::cli::messages::MessagePrinter;
 use upesi_process::exit::{Exit, Failure, Outcome, write_out};
 use upesi_process::signals::stop_signal;
 use upesi_process::terminal::Escaping;
@@ -25,7 +25,7 @@ use upesi_types::{Currency, FspId};
 use self::oracle::OracleArguments;
 use self::pay::{PayArguments, RegisterArguments};
 use super::hub::token_of;
-use super::pki::Simulated;
+use super::pki::SimulatedTrial;
 
 /// Maximum time that a shutdown waits for requests in flight.
 pub(super) const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
@@ -119,7 +119,7 @@ pub fn run(arguments: &SimArguments) -> Outcome {
         Some(SimCommand::Pay(arguments)) => return pay::run(arguments),
         None => {}
     }
-    let trial = arguments.trial.as_deref().map(Simulated::open).transpose()?;
+    let trial = arguments.trial.as_deref().map(SimulatedTrial::open).transpose()?;
     let usual = if trial.is_some() { SECURE_HUB } else { HUB };
     let hub = arguments.hub.clone().unwrap_or_else(|| usual.to_owned());
     let mut config = SimConfig::new(arguments.dfsps, Upstream::Hub(hub.clone()));
@@ -155,7 +155,7 @@ pub fn run(arguments: &SimArguments) -> Outcome {
     if let Some(address) = simulator.socket_addr() {
         write_out(&format!("sockets ws://{address}\n"))?;
     }
-    let mut show = Show { seen, messages: Vec::new(), teller: Teller::verbatim() };
+    let mut show = Show { seen, messages: Vec::new(), teller: MessagePrinter::verbatim() };
     let shown = runtime.block_on(async {
         let shown = tokio::select! {
             _ = stop_signal() => Ok(()),
@@ -172,7 +172,7 @@ pub fn run(arguments: &SimArguments) -> Outcome {
 /// Waits for the hub, and applies the scheme of a trial.
 async fn prepare(
     arguments: &SimArguments,
-    trial: Option<&Simulated>,
+    trial: Option<&SimulatedTrial>,
     hub: &str,
     (tls, address): (Option<&ClientTls>, SocketAddr),
 ) -> Outcome {
@@ -196,7 +196,7 @@ struct Show {
     seen: mpsc::Receiver<SeenMessage>,
     /// Messages that have not been printed yet.
     messages: Vec<SeenMessage>,
-    teller: Teller,
+    teller: MessagePrinter,
 }
 
 impl Show {

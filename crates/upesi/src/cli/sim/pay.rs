@@ -14,7 +14,7 @@ use upesi_process::exit::{Exit, Failure, Outcome, write_out};
 use upesi_process::values::{currency, dfsp_name};
 use upesi_types::{Currency, ErrorCode, FspId};
 
-use super::super::pki::Simulated;
+use super::super::pki::SimulatedTrial;
 use super::runtime;
 
 const SIMULATORS: &str = "http://127.0.0.1:5000";
@@ -26,7 +26,7 @@ const ANSWER_BYTES_MAX: usize = 1 << 20;
 
 /// How to reach the simulated DFSPs.
 #[derive(Args, Clone, Debug, Default)]
-pub struct Reach {
+pub struct SimulatorArguments {
     /// Base URL of the simulated DFSPs [http://127.0.0.1:5000, with --trial https://localhost:5000].
     #[arg(long, value_name = "URL")]
     sim: Option<String>,
@@ -49,7 +49,7 @@ pub struct RegisterArguments {
     pub kind: String,
     /// The simulated DFSPs.
     #[command(flatten)]
-    pub reach: Reach,
+    pub reach: SimulatorArguments,
 }
 
 /// Arguments of `upesi sim pay`.
@@ -75,7 +75,7 @@ pub struct PayArguments {
     pub json: bool,
     /// The simulated DFSPs.
     #[command(flatten)]
-    pub reach: Reach,
+    pub reach: SimulatorArguments,
 }
 
 /// The receipt of a payment.
@@ -119,7 +119,7 @@ struct Registration {
 
 /// The answer to an order that simulated DFSPs cannot carry out.
 #[derive(Deserialize)]
-struct Mistake {
+struct OrderError {
     error: String,
 }
 
@@ -155,8 +155,8 @@ pub fn run(arguments: &PayArguments) -> Outcome {
 }
 
 /// Sends an order to a simulated DFSP, and returns the answer of any status.
-fn order(reach: &Reach, dfsp: FspId, what: &str, body: &Value) -> Result<Bytes, Failure> {
-    let trial = reach.trial.as_deref().map(Simulated::open).transpose()?;
+fn order(reach: &SimulatorArguments, dfsp: FspId, what: &str, body: &Value) -> Result<Bytes, Failure> {
+    let trial = reach.trial.as_deref().map(SimulatedTrial::open).transpose()?;
     let usual = if trial.is_some() { SECURE_SIMULATORS } else { SIMULATORS };
     let url = reach.sim.as_deref().unwrap_or(usual);
     let unusable = |error: &dyn Display| Failure::new(Exit::Usage, format!("--sim: {error}"));
@@ -169,7 +169,7 @@ fn order(reach: &Reach, dfsp: FspId, what: &str, body: &Value) -> Result<Bytes, 
         .map_err(|error| unusable(&error))?;
     let config = PoolConfig {
         response_body_bytes_max: ANSWER_BYTES_MAX,
-        tls: trial.as_ref().map(Simulated::caller).transpose()?,
+        tls: trial.as_ref().map(SimulatedTrial::caller).transpose()?,
         ..PoolConfig::default()
     };
     let answer = runtime()?.block_on(async {
@@ -190,7 +190,7 @@ fn order(reach: &Reach, dfsp: FspId, what: &str, body: &Value) -> Result<Bytes, 
 /// Reads an answer. If nothing was sent, the answer is an object with the mistake as text.
 fn read<T: for<'de> Deserialize<'de>>(answer: &[u8]) -> Result<T, Failure> {
     serde_json::from_slice(answer).map_err(|_| {
-        let mistake = serde_json::from_slice(answer).map(|Mistake { error }| error);
+        let mistake = serde_json::from_slice(answer).map(|OrderError { error }| error);
         let text = mistake.unwrap_or_else(|_| String::from_utf8_lossy(answer).into_owned());
         Failure::new(Exit::Failure, format!("nothing was sent to the hub: {}", text.trim_end()))
     })
@@ -245,7 +245,7 @@ mod tests {
             currency: Currency::parse("KES").unwrap(),
             kind: "MSISDN".to_owned(),
             json: false,
-            reach: Reach::default(),
+            reach: SimulatorArguments::default(),
         }
     }
 

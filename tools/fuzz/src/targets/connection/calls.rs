@@ -63,12 +63,12 @@ impl Authenticator for Calls {
 }
 
 /// A service that records its requests.
-pub(super) struct Noted<S> {
+pub(super) struct NotingService<S> {
     pub(super) service: S,
     pub(super) calls: Calls,
 }
 
-impl<S: Service> Service for Noted<S> {
+impl<S: Service> Service for NotingService<S> {
     async fn call(&self, request: Request<Incoming>, connection: &Connection) -> Response<Full<Bytes>> {
         self.calls.calls().push(Call::of(&request, None));
         let response = self.service.call(request, connection).await;

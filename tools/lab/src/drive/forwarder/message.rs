@@ -41,7 +41,7 @@ impl Message {
     pub fn is_readable(self, body: &[u8]) -> bool {
         match self {
             Self::Lookup => body.is_empty(),
-            Self::Party => is_read::<Found<'_>>(body),
+            Self::Party => is_read::<PartyAnswer<'_>>(body),
             Self::Quote => is_read::<Quote<'_>>(body),
             Self::Terms => is_read::<Terms<'_>>(body),
             Self::Prepare => is_read::<Prepare<'_>>(body),
@@ -89,7 +89,7 @@ struct Fulfil<'body> {
 }
 
 #[derive(Deserialize)]
-struct Found<'body> {
+struct PartyAnswer<'body> {
     #[serde(borrow)]
     party: Party<'body>,
 }

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 
 use bytes::{Buf as _, Bytes, TryGetError};
 use crc32c::{crc32c, crc32c_append};
-use upesi_engine::{Followed, follow_from_oldest};
+use upesi_engine::{DecodedRecord, follow_from_oldest};
 use upesi_fspiop::body::{parse_fulfil, parse_prepare};
 use upesi_journal::{DataDirectory, EmbeddedLog};
 use upesi_ledger::{Event, Record, Transfer, TransferState};
@@ -153,7 +153,7 @@ pub struct RecordOptions {
 
 /// Numbers of skipped entries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Skipped {
+pub struct SkippedCounts {
     /// Rejected prepares, aborts and operators' commands, which cannot be replayed.
     pub others: u64,
     /// Prepares and fulfils whose request is not in the journal, or whose expiration cannot be changed.
@@ -165,7 +165,7 @@ pub struct Skipped {
 struct Recorder {
     stream: Stream,
     prepared: HashSet<TransferId>,
-    skipped: Skipped,
+    skipped: SkippedCounts,
     first_expiry: Option<Timestamp>,
     with_fulfils: bool,
 }
@@ -177,7 +177,7 @@ impl Stream {
     /// Two parts of the bodies are changed, because a replay comes later. Expirations are moved to 2099 with the same
     /// distances, and `completedTimestamp` is removed from fulfils. Signatures of such bodies would no longer be valid.
     /// Fails if the directory or its journal cannot be read.
-    pub fn record(options: &RecordOptions) -> Result<(Self, Skipped), StreamError> {
+    pub fn record(options: &RecordOptions) -> Result<(Self, SkippedCounts), StreamError> {
         if !(1..=MESSAGES_MAX).contains(&options.messages_max) {
             return Err(StreamError::Options("record 1 to 10,000,000 messages"));
         }
@@ -191,12 +191,12 @@ impl Stream {
         let mut recorder = Recorder {
             stream: Self { header, messages: Vec::new() },
             prepared: HashSet::new(),
-            skipped: Skipped::default(),
+            skipped: SkippedCounts::default(),
             first_expiry: None,
             with_fulfils: options.fulfils,
         };
         while recorder.stream.messages.len() < options.messages_max {
-            let Some(Followed { time, record, .. }) = records.next()? else { break };
+            let Some(DecodedRecord { time, record, .. }) = records.next()? else { break };
             recorder.take(time, &record);
         }
         let Recorder { mut stream, skipped, .. } = recorder;

@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use bytes::Bytes;
-pub use file::{FORMAT_VERSION, RecordOptions, Skipped};
+pub use file::{FORMAT_VERSION, RecordOptions, SkippedCounts};
 use serde::{Deserialize, Serialize};
 use upesi_engine::Payload;
 use upesi_gateway::{GatewayConfig, TrustEveryone, read_request};
@@ -118,7 +118,7 @@ impl Stream {
 
 /// A request in the form that the engine accepts.
 #[derive(Clone, Debug)]
-pub(crate) struct Ready {
+pub(crate) struct ReadyRequest {
     pub command: Command,
     pub payload: Payload,
 }
@@ -138,12 +138,16 @@ impl Stream {
     }
 
     /// The first `count` messages of a kind as commands.
-    pub(crate) fn decode(&self, kind: MessageKind, count: usize) -> Result<Vec<Ready>, StreamError> {
+    pub(crate) fn decode(&self, kind: MessageKind, count: usize) -> Result<Vec<ReadyRequest>, StreamError> {
         all_ready(self.first(kind, count)?)
     }
 
     /// The prepares that must be reserved before the first `count` messages of a kind.
-    pub(super) fn prepares_before(&self, kind: MessageKind, count: usize) -> Result<Vec<Ready>, StreamError> {
+    pub(super) fn prepares_before(
+        &self,
+        kind: MessageKind,
+        count: usize,
+    ) -> Result<Vec<ReadyRequest>, StreamError> {
         let ids: HashSet<_> = self.first(kind, count)?.map(|message| message.id).collect();
         if kind == MessageKind::Prepare {
             return Ok(Vec::new());
@@ -159,7 +163,9 @@ impl Stream {
     }
 }
 
-fn all_ready<'stream>(messages: impl Iterator<Item = &'stream Message>) -> Result<Vec<Ready>, StreamError> {
+fn all_ready<'stream>(
+    messages: impl Iterator<Item = &'stream Message>,
+) -> Result<Vec<ReadyRequest>, StreamError> {
     let config = GatewayConfig::default();
     let ready = |(index, message): (usize, &Message)| {
         message.read(&config).map_err(|reason| StreamError::Message { index, reason })
@@ -183,12 +189,12 @@ impl Message {
     }
 
     /// The command that a hub without authentication reads from it.
-    fn read(&self, config: &GatewayConfig) -> Result<Ready, String> {
+    fn read(&self, config: &GatewayConfig) -> Result<ReadyRequest, String> {
         let (parts, _) = self.request()?.into_parts();
         let now = || self.time.into();
         let request = read_request(&parts, self.body.clone(), config, &TrustEveryone, now);
         let (command, payload) = request.and_then(into_command).map_err(|error| error.to_string())?;
-        Ok(Ready { command, payload })
+        Ok(ReadyRequest { command, payload })
     }
 }
 

@@ -11,8 +11,8 @@ use upesi_http::{
     Bytes, Full, HeaderValue, Method, Origin, Pool, PoolConfig, Request, StatusCode, Uri, Workers,
 };
 use upesi_sim::{
-    DfspSettings, Direction, OriginateError, Originator, OriginatorOptions, Outcome, SeenMessage, SimConfig,
-    Simulator, Upstream,
+    DfspSettings, Direction, OriginateError, Originator, OriginatorOptions, SeenMessage, SimConfig,
+    Simulator, TransferOutcome, Upstream,
 };
 use upesi_types::{Amount, Currency};
 
@@ -60,7 +60,7 @@ impl World {
     pub async fn send(
         &self,
         numbers: std::ops::Range<u64>,
-    ) -> Vec<Result<upesi_sim::Pending, OriginateError>> {
+    ) -> Vec<Result<upesi_sim::PendingTransfer, OriginateError>> {
         let mut sent = Vec::new();
         for number in numbers {
             let originator = self.originator.clone();
@@ -71,7 +71,7 @@ impl World {
     }
 
     /// Sends this many transfers and returns their outcomes.
-    pub async fn outcomes(&self, count: u64) -> Vec<Outcome> {
+    pub async fn outcomes(&self, count: u64) -> Vec<TransferOutcome> {
         let mut outcomes = Vec::new();
         for pending in self.send(0..count).await {
             let finished = timeout(PATIENCE, pending.unwrap().finished).await.expect("a callback").unwrap();

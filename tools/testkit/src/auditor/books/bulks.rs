@@ -11,10 +11,10 @@ use upesi_ledger::{
 };
 use upesi_types::{BulkId, Timestamp, TransferId};
 
-use super::{Books, Entry, RecordHead, Standing};
+use super::{Books, Entry, RecordHead, TransferStage};
 use crate::auditor::outside::{SentAnswer, SentBulk, money_of};
-use crate::auditor::{Findings, Outside};
-use crate::message::{Ending, Spec};
+use crate::auditor::{Findings, ObservedMessages};
+use crate::message::{PutContent, Spec};
 
 /// Age of an answer, at the time of its record, that the hub certainly accepts, in milliseconds. The hub's clock may be
 /// behind the payee's at the request, and the record follows a little later.
@@ -33,7 +33,7 @@ enum Stage {
 
 /// A bulk transfer that was accepted, or rejected as a whole.
 #[derive(Clone, Debug)]
-pub(super) struct Roll {
+pub(super) struct BulkEntry {
     sent: Arc<SentBulk>,
     payer: u32,
     payee: u32,
@@ -56,7 +56,7 @@ pub(crate) struct BulkCounts {
     pub(crate) items_expired: u64,
 }
 
-impl Roll {
+impl BulkEntry {
     fn items(&self) -> impl Iterator<Item = (&Spec, Stage)> {
         self.sent.spec.items.iter().zip(self.stages.iter().copied())
     }
@@ -203,7 +203,7 @@ impl Books {
         &mut self,
         head: RecordHead<'_>,
         event: &Event,
-        outside: &Outside,
+        outside: &ObservedMessages,
         findings: &mut Findings,
     ) {
         let RecordHead { seq, callbacks, .. } = head;
@@ -231,13 +231,13 @@ impl Books {
         seq: u64,
         bulk: &Bulk,
         callbacks: &[Callback],
-        outside: &Outside,
+        outside: &ObservedMessages,
     ) -> Result<(), &'static str> {
         let sent = outside.bulk(bulk.id.id(), &bulk.prepare_fingerprint);
         let sent = Arc::clone(sent.ok_or("is received, but no DFSP sent it (I3)")?);
         let number = |party: Option<ParticipantId>| party.map_or(0, |party| party.number());
         let (payer, payee) = (number(bulk.payer), number(bulk.payee));
-        let mut roll = Roll {
+        let mut roll = BulkEntry {
             sent: Arc::clone(&sent),
             payer,
             payee,
@@ -284,7 +284,7 @@ impl Books {
         }
     }
 
-    fn live(&mut self, id: BulkId) -> Result<&mut Roll, &'static str> {
+    fn live(&mut self, id: BulkId) -> Result<&mut BulkEntry, &'static str> {
         let roll = self.rolls.get_mut(&id.id().to_bytes()).filter(|roll| roll.ended_seq == 0);
         roll.ok_or("changes, but it is not live (I5)")
     }
@@ -303,7 +303,7 @@ impl Books {
         roll.stages[place] = if is_refused { Stage::Refused } else { Stage::Reserved };
         let item = roll.sent.spec.items[place].id;
         let entry = self.transfers.get(&item.to_bytes()).filter(|entry| entry.prepare_seq == seq);
-        let is_reserved = entry.is_some_and(|entry| entry.standing == Standing::Reserved);
+        let is_reserved = entry.is_some_and(|entry| entry.standing == TransferStage::Reserved);
         if is_reserved == is_refused {
             return Err("has an item with another outcome than its transfer");
         }
@@ -334,7 +334,7 @@ impl Books {
         id: BulkId,
         fingerprint: &[u8; 16],
         is_mistimed: bool,
-        outside: &Outside,
+        outside: &ObservedMessages,
     ) -> Result<(), &'static str> {
         let RecordHead { time, callbacks, .. } = head;
         let payee = self.live(id)?.payee;
@@ -419,11 +419,11 @@ impl Books {
         let is_justified = is_rejected
             || matches!(
                 (fulfilment, kind, said),
-                (Some(_), None, Some((Ending::Fulfil { .. }, true)))
+                (Some(_), None, Some((PutContent::Fulfil { .. }, true)))
                     | (None, Some(AbortKind::Expired), None)
-                    | (None, Some(AbortKind::ByPayee), Some((Ending::Abort(_), true)))
-                    | (None, Some(AbortKind::InvalidFulfil), Some((Ending::Fulfil { .. }, false)))
-                    | (None, Some(AbortKind::InvalidAbort), Some((Ending::Abort(_), false)))
+                    | (None, Some(AbortKind::ByPayee), Some((PutContent::Abort(_), true)))
+                    | (None, Some(AbortKind::InvalidFulfil), Some((PutContent::Fulfil { .. }, false)))
+                    | (None, Some(AbortKind::InvalidAbort), Some((PutContent::Abort(_), false)))
             );
         if !is_justified {
             findings.add(format!(

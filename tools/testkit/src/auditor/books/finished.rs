@@ -2,7 +2,7 @@
 
 use upesi_types::TransferId;
 
-use super::{Books, Entry, Finished, Standing};
+use super::{Books, Entry, Finished, TransferStage};
 
 impl Books {
     /// Last record whose finished transfers were removed. The archive may still contain them: it removes them after the
@@ -13,7 +13,7 @@ impl Books {
 
     pub(super) fn finished_removed(&mut self, to_seq: u64) {
         self.removed_to = self.removed_to.max(to_seq);
-        self.conversions_removed(to_seq);
+        self.fx_transfers_removed(to_seq);
         self.bulks_removed(to_seq);
         let leaves = |entry: &Entry| entry.ended_seq > 0 && entry.ended_seq <= to_seq;
         let leaving = self.transfers.iter().filter(|(_, entry)| leaves(entry));
@@ -53,7 +53,7 @@ impl Books {
                     id: TransferId::from_bytes(key)?,
                     parties: (entry.payer, entry.payee),
                     amount: entry.amount,
-                    is_committed: entry.standing == Standing::Committed,
+                    is_committed: entry.standing == TransferStage::Committed,
                 })
             })
             .collect();
@@ -64,7 +64,7 @@ impl Books {
     pub(in crate::auditor) fn has_expired(&self, to_seq: u64) -> bool {
         let mut finished = self.transfers.values().filter(|entry| (1..=to_seq).contains(&entry.ended_seq));
         finished.all(|entry| self.last_time.is_some_and(|last| entry.expires_at < last))
-            && self.conversions_have_expired(to_seq)
+            && self.fx_transfers_have_expired(to_seq)
             && self.bulks_have_expired(to_seq)
     }
 }

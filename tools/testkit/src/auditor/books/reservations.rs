@@ -2,14 +2,15 @@
 //! cap.
 
 use upesi_ledger::{
-    Callback, FundsDirection, FundsState, FundsTransfer, ParticipantId, Settled, Transfer, TransferState,
+    Callback, FundsDirection, FundsState, FundsTransfer, ParticipantId, SettlementMode, Transfer,
+    TransferState,
 };
 use upesi_types::{Timestamp, TransferId};
 
-use super::{AccountKey, Books, Entry, Leg, Standing, currency_of};
+use super::{AccountKey, Books, Entry, Leg, TransferStage, currency_of};
 use crate::auditor::outside::SentPrepare;
 use crate::auditor::settling::Accounts as _;
-use crate::auditor::{Findings, Outside};
+use crate::auditor::{Findings, ObservedMessages};
 
 impl Books {
     pub(super) fn prepared(
@@ -17,7 +18,7 @@ impl Books {
         seq: u64,
         transfer: &Transfer,
         callbacks: &[Callback],
-        outside: &Outside,
+        outside: &ObservedMessages,
         findings: &mut Findings,
     ) {
         let id = transfer.id;
@@ -28,9 +29,9 @@ impl Books {
         let number = |party: Option<ParticipantId>| party.map_or(0, |party| party.number());
         let mut entry = Entry {
             standing: if transfer.state == TransferState::Reserved {
-                Standing::Reserved
+                TransferStage::Reserved
             } else {
-                Standing::Aborted
+                TransferStage::Aborted
             },
             payer: number(transfer.payer),
             payee: number(transfer.payee),
@@ -43,7 +44,7 @@ impl Books {
             prepare_seq: transfer.prepare_seq,
             ended_seq: if transfer.state == TransferState::Reserved { 0 } else { seq },
         };
-        if entry.standing == Standing::Reserved {
+        if entry.standing == TransferStage::Reserved {
             entry.carrier = self.carrier(id, &entry, findings).unwrap_or(entry.carrier);
             self.check_reservation(transfer, &entry, outside, findings);
             let tells_payee = matches!(callbacks, [one] if one.target.number() == entry.payee);
@@ -72,7 +73,7 @@ impl Books {
         &self,
         transfer: &Transfer,
         entry: &Entry,
-        outside: &Outside,
+        outside: &ObservedMessages,
         findings: &mut Findings,
     ) {
         let id = transfer.id;
@@ -124,7 +125,7 @@ impl Books {
 
 impl Books {
     /// Enters the money of a commit. It moves from position to position with the open window, or from cover to cover.
-    pub(super) fn settle_commit(&mut self, id: TransferId, settled: Settled, findings: &mut Findings) {
+    pub(super) fn settle_commit(&mut self, id: TransferId, settled: SettlementMode, findings: &mut Findings) {
         let Some(Entry { carrier, creditor, amount, currency, .. }) =
             self.transfers.get(&id.to_bytes()).cloned()
         else {
@@ -136,12 +137,18 @@ impl Books {
     }
 
     /// Enters a committed movement that its debtor carries.
-    pub(super) fn settle_leg(&mut self, what: &str, leg: Leg, settled: Settled, findings: &mut Findings) {
+    pub(super) fn settle_leg(
+        &mut self,
+        what: &str,
+        leg: Leg,
+        settled: SettlementMode,
+        findings: &mut Findings,
+    ) {
         let Leg { debtor, creditor, amount } = leg;
         let number = |account: upesi_ledger::AccountId| self.numbers.get(&account.number()).copied();
         let cover = match settled {
-            Settled::InWindow => None,
-            Settled::AtOnce { payer, payee } => Some((number(payer), number(payee))),
+            SettlementMode::InWindow => None,
+            SettlementMode::AtOnce { payer, payee } => Some((number(payer), number(payee))),
         };
         let is_gross = self.settling.settles_commits(debtor.currency);
         let expected = is_gross.then_some((Some(debtor.cover()), Some(creditor.cover())));

@@ -10,10 +10,10 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 use upesi_types::{Timestamp, TransferId};
 
-use super::{IdBytes, Outside};
+use super::{IdBytes, ObservedMessages};
 use crate::auditor::Findings;
 use crate::auditor::account::currency_number;
-use crate::message::{Answer, BulkSpec, Ending, Spec, UNITS, name};
+use crate::message::{Answer, BulkSpec, PutContent, Spec, UNITS, name};
 
 #[derive(Clone)]
 pub(crate) struct SentBulk {
@@ -43,14 +43,14 @@ pub(crate) struct SentAnswer {
 
 impl SentAnswer {
     /// The meaning of the answer for a reserved item, and whether it is right; `None` if the item stays reserved.
-    pub(crate) fn says(&self, item: TransferId) -> Option<(Ending, bool)> {
+    pub(crate) fn says(&self, item: TransferId) -> Option<(PutContent, bool)> {
         let answer = &self.answer;
         if let Some(code) = answer.error {
-            return Some((Ending::Abort(code), code.is_known_to_api()));
+            return Some((PutContent::Abort(code), code.is_known_to_api()));
         }
         let listed = answer.results.iter().find(|(id, ..)| *id == item);
         let rest =
-            (answer.state == "REJECTED").then_some((Ending::Abort(upesi_types::ErrorCode::PAYEE), true));
+            (answer.state == "REJECTED").then_some((PutContent::Abort(upesi_types::ErrorCode::PAYEE), true));
         listed.map(|(_, ending, is_right)| (*ending, *is_right)).or(rest)
     }
 }
@@ -77,7 +77,7 @@ impl BulksSeen {
     }
 }
 
-impl Outside {
+impl ObservedMessages {
     /// The bulk transfer with this body, if any DFSP sent it; the payer's own takes precedence.
     pub(crate) fn bulk(&self, id: TransferId, fingerprint: &[u8; 16]) -> Option<&Arc<SentBulk>> {
         let sent = self.bulks.sent.get(&id.to_bytes())?.iter();

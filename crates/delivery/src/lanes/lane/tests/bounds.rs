@@ -9,7 +9,7 @@ use super::{ITEMS_MAX, config, key, level, owed_callback};
 use crate::lanes::CourierConfig;
 use crate::lanes::backlog::Page;
 use crate::lanes::callback::{OwedCallback, Refusal, Repetition};
-use crate::lanes::lane::core::Core;
+use crate::lanes::lane::core::LaneCore;
 use crate::lanes::lane::entry::{Outcome, ParkedCallback};
 use crate::lanes::lane::recall_tests::keys;
 use crate::lanes::lane::repeats::AWAY_MAX;
@@ -24,7 +24,7 @@ fn sized(sizes: &[usize]) -> Vec<OwedCallback> {
 }
 
 /// Callbacks of this transfer arrive one after the other.
-fn offer(core: &mut Core, seqs: std::ops::RangeInclusive<u64>, order: impl Fn(u64) -> u64, now: Instant) {
+fn offer(core: &mut LaneCore, seqs: std::ops::RangeInclusive<u64>, order: impl Fn(u64) -> u64, now: Instant) {
     for seq in seqs {
         core.offer(owed_callback((seq, 0), (order(seq), 1)), now);
     }
@@ -52,7 +52,7 @@ fn lane_leaves_callbacks_above_its_capacity_in_the_outbox() {
         let seen = (core.items(), core.bytes(), core.is_behind());
         assert_eq!(seen, (live, bytes(live), live < sizes.len()), "live: {what}");
 
-        let mut core = Core::new(bounded(queue_max, bytes_max), 1);
+        let mut core = LaneCore::new(bounded(queue_max, bytes_max), 1);
         let (asked, room) = core.ask().unwrap();
         assert_eq!((room.items, room.bytes), (queue_max, bytes_max));
         core.page(asked, Page { items: sized(sizes), more_after: None }, now);
@@ -147,7 +147,7 @@ fn space_for_resent_callbacks_wakes_the_keeper() {
     offer(&mut core, 2..=5, |seq| seq, now);
     core.recall(keys([1]));
     assert!(core.actions().wake_keeper);
-    let end = |core: &mut Core| {
+    let end = |core: &mut LaneCore| {
         let entry = core.take(now).unwrap();
         core.finish(entry, Outcome::Unroutable("no endpoint".to_owned()), now);
         core.actions().wake_keeper
@@ -175,7 +175,7 @@ fn the_end_of_a_pause_wakes_a_lane_that_has_something_to_send() {
         deadline: pause * 99,
         ..bounded(4, 400)
     };
-    let pauses = |core: &mut Core, now| {
+    let pauses = |core: &mut LaneCore, now| {
         core.end_direct(false, Some(Err("no connection".to_owned())), now);
         assert_eq!(core.breaker(), BreakerState::Open);
         core.next_time(now)
@@ -245,7 +245,7 @@ fn full_lane_falls_behind_once_and_catches_up() {
 
 #[test]
 fn reading_of_the_outbox_continues_after_damaged_records() {
-    let (mut core, now) = (Core::new(config(), 1), Instant::now());
+    let (mut core, now) = (LaneCore::new(config(), 1), Instant::now());
     let (asked, _) = core.ask().unwrap();
     core.page(asked, Page { items: Vec::new(), more_after: Some((3, 0)) }, now);
     let (asked, _) = core.ask().unwrap();

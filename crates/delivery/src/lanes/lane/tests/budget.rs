@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::{config, key, level, owed_callback, unreachable};
 use crate::lanes::CourierConfig;
 use crate::lanes::callback::OwedCallback;
-use crate::lanes::lane::core::Core;
+use crate::lanes::lane::core::LaneCore;
 use crate::lanes::lane::entry::Outcome;
 
 /// Retries may use half of the slots. If both kinds wait, they alternate.
@@ -93,7 +93,7 @@ fn pending_callback_shows_attempts_and_reasons() {
     }
     let unanswered = core.take(now).unwrap();
     assert_eq!(core.refused_long(now + Duration::from_secs(10)), 3, "a first attempt is not refused");
-    let seen = |core: &Core| {
+    let seen = |core: &LaneCore| {
         let mut seen: Vec<_> =
             core.failed().map(|(key, attempts, reason)| (key.seq, attempts, reason.to_string())).collect();
         seen.sort();

@@ -8,14 +8,14 @@ use upesi_http::BreakerState;
 use super::{config, level, owed_callback, unreachable};
 use crate::lanes::CourierConfig;
 use crate::lanes::callback::{Refusal, Repetition};
-use crate::lanes::lane::core::Core;
+use crate::lanes::lane::core::LaneCore;
 use crate::lanes::lane::entry::{Entry, Outcome};
 
 const PAUSE: Duration = Duration::from_secs(10);
 const BACKOFF_MAX: Duration = Duration::from_secs(60);
 
 /// A lane with this many callbacks, which pauses after this many failures.
-fn lane(breaker_threshold: u32, count: u64) -> (Core, Instant) {
+fn lane(breaker_threshold: u32, count: u64) -> (LaneCore, Instant) {
     let (mut core, now) = level(CourierConfig {
         queue_max: 40,
         retrying_max: 40,
@@ -44,7 +44,7 @@ fn refused_for_good() -> Outcome {
 }
 
 /// Ends an attempt. Returns whether the keeper was woken.
-fn end(core: &mut Core, entry: Entry, outcome: Outcome, now: Instant) -> bool {
+fn end(core: &mut LaneCore, entry: Entry, outcome: Outcome, now: Instant) -> bool {
     core.finish(entry, outcome, now);
     core.actions().wake_keeper
 }
@@ -192,7 +192,7 @@ fn keeper_wakes_for_an_earlier_due_time() {
 fn deliveries_are_reported_together() {
     let (mut core, now) = lane(99, 6);
     let CourierConfig { report_items, report_interval, .. } = core.config;
-    let deliver = |core: &mut Core, now| {
+    let deliver = |core: &mut LaneCore, now| {
         let entry = core.take(now).unwrap();
         core.finish(entry, Outcome::Delivered, now);
         core.actions()

@@ -7,8 +7,8 @@ use tokio::time::Instant;
 use upesi_ledger::CallbackKey;
 
 use super::{key, owed_callback};
-use crate::lanes::lane::entry::{Entry, Tries};
-use crate::lanes::lane::repeats::{Away, Repeats};
+use crate::lanes::lane::entry::{AttemptHistory, Entry};
+use crate::lanes::lane::repeats::{Repeats, UnloadedCallback};
 
 const ITEMS_MAX: usize = 3;
 const BYTES_MAX: usize = 12;
@@ -66,7 +66,7 @@ struct World {
     next_seq: u64,
     /// Loaded callbacks return in the order of their loading.
     list: Vec<Listed>,
-    loading: Vec<(CallbackKey, Away)>,
+    loading: Vec<(CallbackKey, UnloadedCallback)>,
 }
 
 impl World {
@@ -94,8 +94,12 @@ impl World {
         self.list.push(Listed { place, ..one });
     }
 
-    fn tries(one: &Listed) -> Tries {
-        Tries { attempts: one.attempts, deadline: Some(one.deadline), ..Tries::none(one.due) }
+    fn tries(one: &Listed) -> AttemptHistory {
+        AttemptHistory {
+            attempts: one.attempts,
+            deadline: Some(one.deadline),
+            ..AttemptHistory::none(one.due)
+        }
     }
 
     fn step(&mut self, step: Step) {

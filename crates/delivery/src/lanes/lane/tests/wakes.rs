@@ -8,12 +8,12 @@ use tokio::time::Instant;
 use super::{ITEMS_MAX, config, owed_callback, unreachable};
 use crate::lanes::CourierConfig;
 use crate::lanes::backlog::Page;
-use crate::lanes::lane::core::Core;
+use crate::lanes::lane::core::LaneCore;
 use crate::lanes::lane::entry::{Entry, Outcome};
 
 /// The keeper and the slots of a lane in virtual time. They run only when a timer or an attempt ends.
 struct Wakes {
-    core: Core,
+    core: LaneCore,
     now: Instant,
     alarm: Option<Instant>,
     in_hand: Vec<(Instant, Entry)>,
@@ -27,7 +27,7 @@ struct Wakes {
 impl Wakes {
     /// This many callbacks arrive at a lane that has caught up.
     fn start(config: CourierConfig, seed: u64, count: usize, answers: fn(u64) -> bool) -> Self {
-        let (mut core, now) = (Core::new(config, seed), Instant::now());
+        let (mut core, now) = (LaneCore::new(config, seed), Instant::now());
         let (asked, _) = core.ask().unwrap();
         core.page(asked, Page { items: Vec::new(), more_after: None }, now);
         for seq in 1..=count as u64 {

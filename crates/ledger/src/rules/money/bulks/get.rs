@@ -8,12 +8,12 @@ use super::GetBulk;
 use crate::base::refusal::Refusal;
 use crate::core::callback::CallbackContent;
 use crate::core::decision::{Decision, Reply};
-use crate::core::facts::{ArchiveLookupNeeded, Facts};
+use crate::core::facts::{ArchiveLookupNeeded, DecisionInput};
 use crate::core::state::Ledger;
 
 impl Ledger {
     /// Owes the state: all items to the payer, only the requested items to the payee.
-    pub(super) fn decide_bulk_get(&self, get: &GetBulk, facts: &Facts<'_>, out: &mut Decision) {
+    pub(super) fn decide_bulk_get(&self, get: &GetBulk, facts: &DecisionInput<'_>, out: &mut Decision) {
         let Some(requester) = self.participant_named(&get.source) else {
             return out.reply = Reply::UnknownSender(get.source);
         };
@@ -27,9 +27,9 @@ impl Ledger {
             Some(bulk) if !bulk.has_party(requester.id) => Refusal::NotParty,
             Some(bulk) => {
                 let view = CallbackContent::BulkState(Box::new(bulk.view(requester.id)));
-                return out.tell_of_bulk(requester.id, bulk.id.id(), view);
+                return out.notify_of_bulk(requester.id, bulk.id.id(), view);
             }
         };
-        out.tell_bulk_error(requester.id, get.bulk.clone(), refusal);
+        out.notify_bulk_error(requester.id, get.bulk.clone(), refusal);
     }
 }

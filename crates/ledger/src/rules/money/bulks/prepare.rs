@@ -12,13 +12,18 @@ use crate::base::refusal::{Cause, Refusal};
 use crate::core::callback::CallbackContent;
 use crate::core::decision::{Decision, Reply};
 use crate::core::event::Event;
-use crate::core::facts::{ArchiveLookupNeeded, Archived, Facts};
+use crate::core::facts::{ArchiveLookupNeeded, Archived, DecisionInput};
 use crate::core::state::Ledger;
 use crate::money::bulk::{AskedItem, Bulk, BulkItem, BulkState, ItemState};
 use crate::scheme::participant::Participant;
 
 impl Ledger {
-    pub(super) fn decide_bulk_prepare(&self, prepare: &PrepareBulk, facts: &Facts<'_>, out: &mut Decision) {
+    pub(super) fn decide_bulk_prepare(
+        &self,
+        prepare: &PrepareBulk,
+        facts: &DecisionInput<'_>,
+        out: &mut Decision,
+    ) {
         let Some(sender) = self.participant_id(&prepare.source) else {
             return out.reply = Reply::UnknownSender(prepare.source);
         };
@@ -31,7 +36,13 @@ impl Ledger {
     }
 
     /// Accepts a bulk transfer. This reserves the item ids but no money: its steps decide the items.
-    fn take_bulk(&self, prepare: &PrepareBulk, sender: ParticipantId, facts: &Facts<'_>, out: &mut Decision) {
+    fn take_bulk(
+        &self,
+        prepare: &PrepareBulk,
+        sender: ParticipantId,
+        facts: &DecisionInput<'_>,
+        out: &mut Decision,
+    ) {
         let now = facts.now();
         let payer = self.participant_named(&prepare.payer);
         let payee = self.participant_named(&prepare.payee);
@@ -61,7 +72,7 @@ impl Ledger {
             }
             Err(refusal) => {
                 let cause = Cause::Hub(refusal);
-                out.tell_of_bulk(sender, prepare.id.id(), CallbackContent::Error(cause.clone()));
+                out.notify_of_bulk(sender, prepare.id.id(), CallbackContent::Error(cause.clone()));
                 bulk.state = BulkState::Rejected { cause: Some(cause), at: now };
             }
         }
@@ -117,19 +128,19 @@ impl Ledger {
 fn answer_duplicate(prepare: &PrepareBulk, sender: ParticipantId, original: &Bulk, out: &mut Decision) {
     let id = prepare.id.id();
     if original.prepare_fingerprint != prepare.fingerprint {
-        return out.tell_bulk_error(sender, id, Refusal::Modified);
+        return out.notify_bulk_error(sender, id, Refusal::Modified);
     }
     if prepare.source != prepare.payer {
-        return out.tell_bulk_error(sender, id, Refusal::BulkSourceNotPayer);
+        return out.notify_bulk_error(sender, id, Refusal::BulkSourceNotPayer);
     }
     match &original.state {
         BulkState::Rejected { cause: Some(cause), .. } if original.items.is_empty() => {
-            out.tell_of_bulk(sender, id, CallbackContent::Error(cause.clone()));
+            out.notify_of_bulk(sender, id, CallbackContent::Error(cause.clone()));
         }
         // Its end will send the outcome.
         _ if original.is_live() => {}
         _ => {
-            out.tell_of_bulk(sender, id, CallbackContent::BulkState(Box::new(original.view(sender))));
+            out.notify_of_bulk(sender, id, CallbackContent::BulkState(Box::new(original.view(sender))));
         }
     }
 }

@@ -10,7 +10,7 @@ use crate::base::refusal::{Cause, Refusal};
 use crate::core::callback::CallbackContent;
 use crate::core::decision::{Decision, Reply};
 use crate::core::event::Event;
-use crate::core::facts::{ArchiveLookupNeeded, Facts};
+use crate::core::facts::{ArchiveLookupNeeded, DecisionInput};
 use crate::core::state::Ledger;
 use crate::money::bulk::{Bulk, BulkAnswer, BulkState, ItemResult, ItemState, PublicBulkState};
 use crate::rules::money::bulks::{AbortBulk, FulfilBulk};
@@ -24,7 +24,12 @@ struct Put<'a> {
 }
 
 impl Ledger {
-    pub(crate) fn decide_bulk_fulfil(&self, fulfil: &FulfilBulk, facts: &Facts<'_>, out: &mut Decision) {
+    pub(crate) fn decide_bulk_fulfil(
+        &self,
+        fulfil: &FulfilBulk,
+        facts: &DecisionInput<'_>,
+        out: &mut Decision,
+    ) {
         let answer = BulkAnswer {
             is_error: false,
             fingerprint: fulfil.fingerprint,
@@ -37,7 +42,7 @@ impl Ledger {
             PublicBulkState::Completed | PublicBulkState::Processing => None,
             PublicBulkState::Rejected => Some(generic_payee_error()),
             PublicBulkState::Received | PublicBulkState::Pending | PublicBulkState::Accepted => {
-                return out.tell_bulk_error(sender, bulk.id.id(), Refusal::BulkStateNoAnswer);
+                return out.notify_bulk_error(sender, bulk.id.id(), Refusal::BulkStateNoAnswer);
             }
         };
         // An answer that the hub rejects releases all reserved money immediately.
@@ -53,7 +58,7 @@ impl Ledger {
 
     /// Aborts every open item. The payer receives the payee's own message immediately, because the outcome can no
     /// longer change.
-    pub(crate) fn decide_bulk_abort(&self, abort: &AbortBulk, facts: &Facts<'_>, out: &mut Decision) {
+    pub(crate) fn decide_bulk_abort(&self, abort: &AbortBulk, facts: &DecisionInput<'_>, out: &mut Decision) {
         let is_known = abort.code.is_known_to_api();
         let cause = if is_known {
             Cause::Payee { code: abort.code, description: abort.description.clone() }
@@ -72,10 +77,10 @@ impl Ledger {
         if let Some(payer) = bulk.payer {
             let content =
                 if is_known { CallbackContent::ForwardAbort } else { CallbackContent::Error(cause.clone()) };
-            out.tell_of_bulk(payer, id.id(), content);
+            out.notify_of_bulk(payer, id.id(), content);
         }
         if is_known && self.config().payee_confirmation {
-            out.tell_of_bulk(sender, id.id(), CallbackContent::ConfirmAbort);
+            out.notify_of_bulk(sender, id.id(), CallbackContent::ConfirmAbort);
         }
         let results = results(bulk, &[], Some(&cause));
         out.events.push(Event::BulkAnswered { id, answer, results, ignored: 0 });
@@ -89,7 +94,7 @@ impl Ledger {
         &'a self,
         head: PutHead<'_>,
         answer: &BulkAnswer,
-        facts: &Facts<'a>,
+        facts: &DecisionInput<'a>,
         out: &mut Decision,
     ) -> Option<Put<'a>> {
         let PutHead { id, source, destination } = head;
@@ -111,7 +116,7 @@ impl Ledger {
             Some(bulk) => match &bulk.answer {
                 Some(seen) if (seen.is_error, seen.fingerprint) == (answer.is_error, answer.fingerprint) => {
                     let view = CallbackContent::BulkState(Box::new(bulk.view(sender)));
-                    out.tell_of_bulk(sender, bulk.id.id(), view);
+                    out.notify_of_bulk(sender, bulk.id.id(), view);
                     return None;
                 }
                 Some(_) => Refusal::Modified,
@@ -120,7 +125,7 @@ impl Ledger {
                 None => return Some(Put { bulk, sender }),
             },
         };
-        out.tell_bulk_error(sender, id.clone(), refusal);
+        out.notify_bulk_error(sender, id.clone(), refusal);
         None
     }
 

@@ -15,11 +15,11 @@ use crate::core::state::Ledger;
 use crate::money::bulk::{
     Bulk, BulkItem, BulkRequest, BulkState, BulkView, ItemResult, ItemState, PublicBulkState,
 };
-use crate::money::conversion::ConversionSide;
+use crate::money::fx_transfer::FxTransferSide;
 use crate::money::transfer::Transfer;
 use crate::rules::money::fulfil::Commit;
 use crate::rules::money::prepare::Prepare;
-use crate::rules::money::put::{self, Ending};
+use crate::rules::money::put::{self, AbortReason};
 
 /// Bytes that a step adds to a record, excluding texts from DFSPs.
 const STEP_BYTES: usize = 2_048;
@@ -69,7 +69,7 @@ impl Ledger {
         };
         let (payer, payee) = (self.participant(payer), self.participant(payee));
         let refused =
-            if self.conversions.linked(item.transfer, ConversionSide::Payer, Some(payer.id)).is_some() {
+            if self.fx_transfers.linked(item.transfer, FxTransferSide::Payer, Some(payer.id)).is_some() {
                 Some(Cause::Hub(Refusal::BulkItemConverted))
             } else {
                 let prepare = Prepare {
@@ -107,7 +107,7 @@ impl Ledger {
             extensions: bulk.extensions.clone(),
         };
         out.events.push(Event::BulkAccepted { id: bulk.id });
-        out.tell_of_bulk(payee, bulk.id.id(), CallbackContent::BulkRequest(Box::new(request)));
+        out.notify_of_bulk(payee, bulk.id.id(), CallbackContent::BulkRequest(Box::new(request)));
     }
 
     /// Commits or aborts an item according to the payee's result.
@@ -142,7 +142,7 @@ fn abort_item(transfer: &Transfer, cause: Cause, bulk: &Bulk, now: Timestamp, ou
         Cause::Hub(_) => AbortKind::InvalidFulfil,
     };
     let fingerprint = bulk.answer.as_ref().map(|answer| answer.fingerprint);
-    put::end(transfer, Ending { kind, cause, operator_reason: None }, fingerprint, false, now, out);
+    put::end(transfer, AbortReason { kind, cause, operator_reason: None }, fingerprint, false, now, out);
 }
 
 /// Ends the bulk transfer and sends the outcomes of all items to both parties. The payer does not receive them if the
@@ -158,7 +158,7 @@ fn end_bulk(bulk: &Bulk, now: Timestamp, out: &mut Decision) {
     let state = if bulk.has_committed() { PublicBulkState::Completed } else { PublicBulkState::Rejected };
     for reader in [Some(payer), payee].into_iter().flatten() {
         let view = BulkView { state, completed_at: Some(now), ..bulk.view(reader) };
-        out.tell_of_bulk(reader, bulk.id.id(), CallbackContent::BulkState(Box::new(view)));
+        out.notify_of_bulk(reader, bulk.id.id(), CallbackContent::BulkState(Box::new(view)));
     }
 }
 

@@ -4,11 +4,11 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 use crate::core::decision::Decision;
-use crate::core::facts::Facts;
+use crate::core::facts::DecisionInput;
 use crate::core::outbox::Outbox;
 use crate::core::state::Ledger;
 use crate::money::bulk::table::Bulks;
-use crate::money::conversion::table::Conversions;
+use crate::money::fx_transfer::table::FxTransfers;
 use crate::money::transfer_table::TransferTable;
 use crate::operators::action::AdminAction;
 use crate::operators::admin_command::{AdminCommand, ChangeSet};
@@ -33,7 +33,7 @@ pub struct Preview {
 
 impl Ledger {
     /// Decides the changes of a set from the index `first` on, each after the changes before it.
-    pub fn preview(&self, set: &ChangeSet, first: usize, facts: &Facts<'_>) -> Vec<Preview> {
+    pub fn preview(&self, set: &ChangeSet, first: usize, facts: &DecisionInput<'_>) -> Vec<Preview> {
         let mut draft = self.draft_for(set);
         let mut out = Decision::default();
         let preview = |command: &AdminCommand| {
@@ -73,7 +73,7 @@ impl Ledger {
             account_types: self.account_types.clone(),
             models: self.models.clone(),
             transfers: TransferTable::new(seed),
-            conversions: Conversions::new(seed),
+            fx_transfers: FxTransfers::new(seed),
             bulks: Bulks::new(seed),
             funds,
             withdrawals: self.withdrawals.clone(),
