@@ -68,7 +68,7 @@ mod tests {
 
     use aws_lc_rs::digest::Digest;
     use upesi_http::{Bytes, HeaderMap, Method, Target};
-    use upesi_keys::{Key, KeyKind, NotSigned, Scheme};
+    use upesi_keys::{Key, KeyFamily, NotSigned, Scheme};
 
     use super::*;
 
@@ -77,8 +77,8 @@ mod tests {
     struct Stamp(u8, Mutex<BTreeSet<String>>);
 
     impl Key for Stamp {
-        fn kind(&self) -> KeyKind {
-            KeyKind::P256
+        fn kind(&self) -> KeyFamily {
+            KeyFamily::P256
         }
 
         fn public(&self) -> &[u8] {

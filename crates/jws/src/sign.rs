@@ -6,7 +6,7 @@ use std::sync::Arc;
 use aws_lc_rs::digest::Digest;
 use http::{HeaderMap, HeaderValue};
 use serde::Serialize;
-use upesi_keys::{Hash, Key, KeyError, KeyKind, Keys, PrivateKeyLocation, Scheme};
+use upesi_keys::{Hash, Key, KeyError, KeyFamily, Keys, PrivateKeyLocation, Scheme};
 
 use crate::algorithm::Algorithm;
 use crate::envelope::{self, Envelope, encode};
@@ -141,16 +141,16 @@ impl PrivateKey {
     /// The library failed.
     pub fn signature(&self, draft: &Draft) -> Result<Vec<u8>, NotSigned> {
         let scheme = match self.0.kind() {
-            KeyKind::Rsa => Scheme::Pkcs1(Hash::Sha256),
-            KeyKind::P256 => Scheme::P256,
+            KeyFamily::Rsa => Scheme::Pkcs1(Hash::Sha256),
+            KeyFamily::P256 => Scheme::P256,
         };
         self.0.sign(scheme, &draft.digest).map_err(|_| NotSigned)
     }
 
     fn algorithm(&self) -> Algorithm {
         match self.0.kind() {
-            KeyKind::Rsa => Algorithm::Rs256,
-            KeyKind::P256 => Algorithm::Es256,
+            KeyFamily::Rsa => Algorithm::Rs256,
+            KeyFamily::P256 => Algorithm::Es256,
         }
     }
 }

@@ -14,7 +14,7 @@ use aws_lc_rs::signature::{
 use rustls_pki_types::pem::{PemObject, SectionKind};
 
 use crate::KeyError;
-use crate::key::{Hash, Key, KeyKind, NotSigned, Scheme};
+use crate::key::{Hash, Key, KeyFamily, NotSigned, Scheme};
 use crate::limited::read_opened;
 use crate::pem::pem_text;
 
@@ -91,10 +91,10 @@ impl KeyPair {
 }
 
 impl Key for FileKey {
-    fn kind(&self) -> KeyKind {
+    fn kind(&self) -> KeyFamily {
         match self.pair {
-            KeyPair::Rsa(_) => KeyKind::Rsa,
-            KeyPair::P256(_) => KeyKind::P256,
+            KeyPair::Rsa(_) => KeyFamily::Rsa,
+            KeyPair::P256(_) => KeyFamily::P256,
         }
     }
 

@@ -8,9 +8,9 @@ use aws_lc_rs::signature::{
     ECDSA_P256_SHA256_FIXED, ParsedPublicKey, RSA_PKCS1_2048_8192_SHA256, VerificationAlgorithm,
 };
 
-/// Type of a key.
+/// The family of a key: its algorithm, without its size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum KeyKind {
+pub enum KeyFamily {
     /// RSA, 2,048 to 8,192 bits.
     Rsa,
     /// ECDSA on P-256.
@@ -68,7 +68,7 @@ pub struct NotSigned;
 /// A private key. Its debug output contains no secret.
 pub trait Key: fmt::Debug + Send + Sync {
     /// Its type.
-    fn kind(&self) -> KeyKind;
+    fn kind(&self) -> KeyFamily;
 
     /// Its public key as an X.509 `SubjectPublicKeyInfo`.
     fn public(&self) -> &[u8];
@@ -84,8 +84,8 @@ pub trait Key: fmt::Debug + Send + Sync {
 pub(crate) fn signs(key: &dyn Key) -> bool {
     const TRIAL: &[u8] = b"a trial message, signed to check a key";
     let (scheme, algorithm): (_, &'static dyn VerificationAlgorithm) = match key.kind() {
-        KeyKind::Rsa => (Scheme::Pkcs1(Hash::Sha256), &RSA_PKCS1_2048_8192_SHA256),
-        KeyKind::P256 => (Scheme::P256, &ECDSA_P256_SHA256_FIXED),
+        KeyFamily::Rsa => (Scheme::Pkcs1(Hash::Sha256), &RSA_PKCS1_2048_8192_SHA256),
+        KeyFamily::P256 => (Scheme::P256, &ECDSA_P256_SHA256_FIXED),
     };
     let Ok(signature) = key.sign(scheme, &scheme.hash().of(TRIAL)) else { return false };
     let public = ParsedPublicKey::new(algorithm, key.public());
@@ -106,8 +106,8 @@ mod tests {
     }
 
     impl Key for Pretender {
-        fn kind(&self) -> KeyKind {
-            KeyKind::P256
+        fn kind(&self) -> KeyFamily {
+            KeyFamily::P256
         }
 
         fn public(&self) -> &[u8] {

@@ -23,7 +23,7 @@ mod token;
 use std::sync::Arc;
 
 pub use file::{FileKey, read_private};
-pub use key::{Hash, Key, KeyKind, NotSigned, Scheme};
+pub use key::{Hash, Key, KeyFamily, NotSigned, Scheme};
 pub use limited::{OtherForm, read_limited, read_limited_text};
 pub use location::{NotALocation, PrivateKeyLocation, TokenKeyName};
 pub use mount::Mount;

@@ -19,7 +19,7 @@ pub use self::der::ecdsa_signature;
 use self::der::{p256_spki, rsa_spki};
 use self::pool::Pool;
 use crate::KeyError;
-use crate::key::{Hash, Key, KeyKind, NotSigned, Scheme};
+use crate::key::{Hash, Key, KeyFamily, NotSigned, Scheme};
 use crate::location::TokenKeyName;
 
 /// Settings of tokens.
@@ -105,14 +105,14 @@ pub(crate) struct TokenKey {
     name: TokenKeyName,
     /// Its handle, which becomes invalid with the token's last session.
     handle: Mutex<ObjectHandle>,
-    kind: KeyKind,
+    kind: KeyFamily,
     public: Vec<u8>,
 }
 
 /// A key that was looked for.
 struct FoundObject {
     handle: ObjectHandle,
-    kind: KeyKind,
+    kind: KeyFamily,
     public: Vec<u8>,
 }
 
@@ -148,21 +148,21 @@ impl FoundObject {
             let [Attribute::Modulus(modulus), Attribute::PublicExponent(exponent)] = &*found else {
                 return Ok(Err("has no public key in the token"));
             };
-            return Ok(Ok(Self { handle, kind: KeyKind::Rsa, public: rsa_spki(modulus, exponent) }));
+            return Ok(Ok(Self { handle, kind: KeyFamily::Rsa, public: rsa_spki(modulus, exponent) }));
         }
         let found = attributes(&[AttributeType::EcParams, AttributeType::EcPoint])?;
         let [Attribute::EcParams(parameters), Attribute::EcPoint(point)] = &*found else {
             return Ok(Err("is not an RSA key, and has no public key of the same name in the token"));
         };
         Ok(match p256_spki(parameters, point) {
-            Some(public) => Ok(Self { handle, kind: KeyKind::P256, public }),
+            Some(public) => Ok(Self { handle, kind: KeyFamily::P256, public }),
             None => Err("is neither an RSA key nor one on P-256"),
         })
     }
 }
 
 impl Key for TokenKey {
-    fn kind(&self) -> KeyKind {
+    fn kind(&self) -> KeyFamily {
         self.kind
     }
 
@@ -173,7 +173,7 @@ impl Key for TokenKey {
     fn sign(&self, scheme: Scheme, digest: &Digest) -> Result<Vec<u8>, NotSigned> {
         let is_of_kind = matches!(
             (self.kind, scheme),
-            (KeyKind::Rsa, Scheme::Pkcs1(_) | Scheme::Pss(_)) | (KeyKind::P256, Scheme::P256)
+            (KeyFamily::Rsa, Scheme::Pkcs1(_) | Scheme::Pss(_)) | (KeyFamily::P256, Scheme::P256)
         );
         if !is_of_kind {
             return Err(NotSigned);

@@ -5,10 +5,10 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use tempfile::TempDir;
-use upesi_keys::{KeyKind, Keys, PrivateKeyLocation};
+use upesi_keys::{KeyFamily, Keys, PrivateKeyLocation};
 use upesi_pki::{KeyKind, SigningKey};
 
-fn open(path: &Path) -> Result<KeyKind, String> {
+fn open(path: &Path) -> Result<KeyFamily, String> {
     let opened = Keys::in_files().open(&PrivateKeyLocation::File(path.to_owned()));
     opened.map(|key| key.kind()).map_err(|error| error.to_string())
 }
@@ -18,7 +18,7 @@ fn key_files_are_opened_and_unusable_ones_reported() {
     let directory = TempDir::new().unwrap();
     let make = |name: &str, kind| SigningKey::make(directory.path(), name, kind).unwrap();
     let (rsa, p256) = (make("rsa", KeyKind::Rsa2048), make("p256", KeyKind::P256));
-    assert_eq!((open(&rsa.key_file), open(&p256.key_file)), (Ok(KeyKind::Rsa), Ok(KeyKind::P256)));
+    assert_eq!((open(&rsa.key_file), open(&p256.key_file)), (Ok(KeyFamily::Rsa), Ok(KeyFamily::P256)));
     let file = directory.path().join("file");
     let write = |text: &str| {
         fs::write(&file, text).unwrap();
@@ -26,7 +26,7 @@ fn key_files_are_opened_and_unusable_ones_reported() {
     };
     let pem = fs::read_to_string(&p256.key_file).unwrap();
     write(&pem.replace('\n', "\\r\\n"));
-    assert_eq!(open(&file), Ok(KeyKind::P256), "line ends in letters");
+    assert_eq!(open(&file), Ok(KeyFamily::P256), "line ends in letters");
     for (text, expected) in [
         (String::new(), "file does not have one private key in PEM"),
         (format!("{pem}{pem}"), "file does not have one private key in PEM"),

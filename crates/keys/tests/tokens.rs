@@ -9,7 +9,7 @@ use aws_lc_rs::signature::{
     RSA_PKCS1_2048_8192_SHA512, RSA_PSS_2048_8192_SHA256, RSA_PSS_2048_8192_SHA384, RSA_PSS_2048_8192_SHA512,
     VerificationAlgorithm,
 };
-use upesi_keys::{FileKey, Hash, Key, KeyKind, Keys, PrivateKeyLocation, Scheme, TokenSettings, Tokens};
+use upesi_keys::{FileKey, Hash, Key, KeyFamily, Keys, PrivateKeyLocation, Scheme, TokenSettings, Tokens};
 use upesi_pki::KeyKind;
 use upesi_testsupport::softhsm::{PIN, SoftHsm};
 
@@ -37,7 +37,7 @@ fn check_schemes(key: &dyn Key) {
     let message = b"{\"a\":1}";
     for (scheme, algorithm) in SCHEMES {
         let signature = key.sign(scheme, &scheme.hash().of(message));
-        if (scheme == Scheme::P256) != (key.kind() == KeyKind::P256) {
+        if (scheme == Scheme::P256) != (key.kind() == KeyFamily::P256) {
             assert!(signature.is_err(), "{scheme:?} by {key:?}");
             continue;
         }

@@ -321,7 +321,7 @@ impl Edge {
 }
 
 /// Forwards requests to the leader, if the node accepts requests as a follower.
-fn forward(
+fn forwarder(
     settings: &Settings,
     node: &Node,
     tls: &Tls,

@@ -443,7 +443,7 @@ fn changes_of_operators_are_logged_with_old_and_new_value() {
             "http://127.0.0.1:5001",
         ),
         ("participant dfsp-2", "active", "inactive"),
-        ("oracle 1", "none", "MSISDN in KES at http://127.0.0.1:1"),
+        ("a new oracle", "none", "MSISDN in KES at http://127.0.0.1:1"),
         ("oracle 1", "MSISDN in KES at http://127.0.0.1:1", "MSISDN in KES at http://127.0.0.1:2"),
         ("oracle 1", "MSISDN in KES at http://127.0.0.1:2", "none"),
         ("settlement model DEFERREDNETKES", "active", "inactive"),

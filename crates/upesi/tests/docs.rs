@@ -107,7 +107,8 @@ fn settings_named(page: &str) -> impl Iterator<Item = &str> {
 #[test]
 fn settings_named_by_pages_exist() {
     let mut count = 0;
-    for path in pages() {
+    // The change log also names former settings.
+    for path in pages().into_iter().filter(|path| !path.ends_with("CHANGELOG.md")) {
         for named in settings_named(&fs::read_to_string(&path).expect("a page")) {
             let is_known = CATALOGUE.iter().any(|setting| setting.key == named);
             assert!(is_known, "{} names {named}, which is not a setting", path.display());

@@ -153,8 +153,9 @@ impl World {
 
     fn refused(&self) -> Vec<Case> {
         use ExtendedKeyUsagePurpose::{Any, CodeSigning, ServerAuth};
+        use HandshakeOutcome::{Expired, NoCertificate, Untrusted, WrongPurpose};
         let any = BasicConstraints::Unconstrained;
-        let (root, unknown) = (&self.root, (HandshakeOutcome::Untrusted, Alert::UnknownCA));
+        let (root, unknown) = (&self.root, (Untrusted, Alert::UnknownCA));
         let [other, namesake] = ["other", "root"].map(|name| Ca::new(name, None, any, None));
         let [below, beside] = ["below", "beside"].map(|name| Ca::new(name, Some(root), any, None));
         let last = Ca::new("last", Some(root), BasicConstraints::Constrained(0), None);
@@ -175,60 +176,45 @@ impl World {
         let case = |what, shown, outcome, alert| (what, shown, Some((outcome, alert)));
         let purpose = |what, purposes| {
             let shown = chain(root.leaf(for_purposes(purposes)), &[]);
-            case(what, shown, HandshakeOutcome::WrongPurpose, Alert::UnsupportedCertificate)
+            case(what, shown, WrongPurpose, Alert::UnsupportedCertificate)
         };
         vec![
-            case("none", None, HandshakeOutcome::NoCertificate, Alert::CertificateRequired),
+            case("none", None, NoCertificate, Alert::CertificateRequired),
             case("of another authority", chain(other.leaf(plain), &[]), unknown.0, unknown.1),
             case("… which is sent along", chain(other.leaf(plain), &[&other]), unknown.0, unknown.1),
-            case(
-                "of a namesake",
-                chain(namesake.leaf(plain), &[]),
-                HandshakeOutcome::Untrusted,
-                Alert::DecryptError,
-            ),
+            case("of a namesake", chain(namesake.leaf(plain), &[]), Untrusted, Alert::DecryptError),
             case("signed by itself", self_signed(), unknown.0, unknown.1),
-            case("expired", chain(expired, &[]), HandshakeOutcome::Expired, Alert::CertificateExpired),
-            case("not yet valid", chain(early, &[]), HandshakeOutcome::Expired, Alert::CertificateExpired),
-            case(
-                "an authority's own",
-                chain(as_ca, &[]),
-                HandshakeOutcome::Untrusted,
-                Alert::CertificateUnknown,
-            ),
+            case("expired", chain(expired, &[]), Expired, Alert::CertificateExpired),
+            case("not yet valid", chain(early, &[]), Expired, Alert::CertificateExpired),
+            case("an authority's own", chain(as_ca, &[]), Untrusted, Alert::CertificateUnknown),
             case("without its intermediate", chain(below.leaf(plain), &[]), unknown.0, unknown.1),
             case("with another's intermediate", chain(below.leaf(plain), &[&beside]), unknown.0, unknown.1),
             case(
                 "of an authority that there may not be",
                 chain(below_last.leaf(plain), &[&below_last, &last]),
-                HandshakeOutcome::Untrusted,
+                Untrusted,
                 Alert::CertificateUnknown,
             ),
             case(
                 "of a name that its authority may not certify",
                 chain(green.leaf(named("a.blue.example")), &[&green]),
-                HandshakeOutcome::Untrusted,
+                Untrusted,
                 Alert::CertificateUnknown,
             ),
             case(
                 "a chain of eleven",
                 chain(long[10].leaf(plain), &all),
-                HandshakeOutcome::Untrusted,
+                Untrusted,
                 Alert::CertificateUnknown,
             ),
             case(
                 "with an unknown critical extension",
                 chain(root.leaf(with_extension(true)), &[]),
-                HandshakeOutcome::Untrusted,
+                Untrusted,
                 Alert::CertificateUnknown,
             ),
-            case(
-                "of another key",
-                chain(of_another_key, &[]),
-                HandshakeOutcome::Untrusted,
-                Alert::DecryptError,
-            ),
-            case("cut off", chain(cut_off, &[]), HandshakeOutcome::Untrusted, Alert::BadCertificate),
+            case("of another key", chain(of_another_key, &[]), Untrusted, Alert::DecryptError),
+            case("cut off", chain(cut_off, &[]), Untrusted, Alert::BadCertificate),
             purpose("for servers", &[ServerAuth]),
             purpose("for signing programs", &[CodeSigning]),
             purpose("for anything", &[Any]),

@@ -50,7 +50,7 @@ fn with_models(numbers: [u32; 2]) -> Ledger {
 
 #[test]
 fn valid_snapshot_is_read() {
-    assert_eq!((error_of(&sound()), said_of(&with_models([1, 2]))), (None, None));
+    assert_eq!((error_of(&sound()), error_of(&with_models([1, 2]))), (None, None));
 }
 
 #[test]

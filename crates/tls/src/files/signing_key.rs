@@ -5,7 +5,7 @@ use std::sync::Arc;
 use rustls::pki_types::SubjectPublicKeyInfoDer;
 use rustls::sign::{Signer, SigningKey};
 use rustls::{Error, SignatureAlgorithm, SignatureScheme};
-use upesi_keys::{Hash, Key, KeyKind, Scheme, ecdsa_signature};
+use upesi_keys::{Hash, Key, KeyFamily, Scheme, ecdsa_signature};
 
 /// Signature schemes of RSA keys in the order of preference.
 const RSA: [(SignatureScheme, Scheme); 6] = [
@@ -25,8 +25,8 @@ pub(super) struct HandshakeKey(pub(super) Arc<dyn Key>);
 impl SigningKey for HandshakeKey {
     fn choose_scheme(&self, offered: &[SignatureScheme]) -> Option<Box<dyn Signer>> {
         let own: &[(SignatureScheme, Scheme)] = match self.0.kind() {
-            KeyKind::Rsa => &RSA,
-            KeyKind::P256 => &P256,
+            KeyFamily::Rsa => &RSA,
+            KeyFamily::P256 => &P256,
         };
         let (named, scheme) = own.iter().find(|(named, _)| offered.contains(named))?;
         Some(Box::new(OneSigner { key: Arc::clone(&self.0), named: *named, scheme: *scheme }))
@@ -38,8 +38,8 @@ impl SigningKey for HandshakeKey {
 
     fn algorithm(&self) -> SignatureAlgorithm {
         match self.0.kind() {
-            KeyKind::Rsa => SignatureAlgorithm::RSA,
-            KeyKind::P256 => SignatureAlgorithm::ECDSA,
+            KeyFamily::Rsa => SignatureAlgorithm::RSA,
+            KeyFamily::P256 => SignatureAlgorithm::ECDSA,
         }
     }
 }
