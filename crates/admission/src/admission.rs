@@ -132,8 +132,8 @@ impl Admission {
         Self { config, new, finishing: Gate::new(target, shares), floor_intervals: 0 }
     }
 
-    /// Whether all requests of this class and of ordinary size are accepted until the next interval, so that callers may
-    /// skip [`Self::ask`]. Larger requests always need [`Self::ask_for`].
+    /// Whether all requests of this class and of ordinary size are accepted until the next interval, so that callers
+    /// may skip [`Self::ask`]. Larger requests always need [`Self::ask_for`].
     pub const fn is_open(&self, class: Class) -> bool {
         match class {
             Class::New => {

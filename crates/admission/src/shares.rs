@@ -205,8 +205,8 @@ impl Shares {
         }
     }
 
-    /// The largest share per source such that all shares fit into the quota. Demands below it are met completely. `None`
-    /// if all demands can be met.
+    /// The largest share per source such that all shares fit into the quota. Demands below it are met completely.
+    /// `None` if all demands can be met.
     fn water_level(&self, quota: u64) -> Option<u64> {
         let mut demands: Vec<u64> = self.sources.values().map(|source| source.demand).collect();
         demands.sort_unstable();

@@ -2,8 +2,8 @@
 //!
 //! Several nodes append to one ordered log and read it, for example a Kafka topic with one partition. The log
 //! guarantees order and durability, but does not restrict who appends. Every node therefore judges each entry by the
-//! same rule ([`LogFold`]): an entry is accepted if it exactly continues the accepted entries. Every node treats any other
-//! entry as void. A claim, an ordinary entry of the log, changes the leader.
+//! same rule ([`LogFold`]): an entry is accepted if it exactly continues the accepted entries. Every node treats any
+//! other entry as void. A claim, an ordinary entry of the log, changes the leader.
 //!
 //! [`Leader`] appends and reports which of its entries were accepted. [`Standby`] reads, and claims the leadership when
 //! the leader is silent. Both are state machines without IO: they return the next action, and the caller reports its

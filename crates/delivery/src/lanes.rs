@@ -1,7 +1,7 @@
 //! Delivery of callbacks: one lane per DFSP, so that a slow or unavailable DFSP delays no other.
 //!
-//! The journal's thread offers callbacks as soon as they are durable ([`LaneDispatcher`]). A lane sends them in order per
-//! transfer, several at the same time. It repeats failed callbacks, and reports each as delivered or parked
+//! The journal's thread offers callbacks as soon as they are durable ([`LaneDispatcher`]). A lane sends them in order
+//! per transfer, several at the same time. It repeats failed callbacks, and reports each as delivered or parked
 //! ([`Backlog`]). URL, headers and body are rendered again for each attempt ([`Renderer`]). Delivery is at least once.
 //!
 //! A lane holds a limited number of callbacks. The others are not lost: they remain in the outbox, and the lane fetches

@@ -16,9 +16,9 @@ macro_rules! stories {
 
 stories! {
     abort, activity, admin_accounts, admin_participants, admin_settlement, approvals, bindings, blocks, bulks,
-    bulks_refused, callbacks, capacity, caps, change_sets,
-    fx_transfers, fx_transfers_payee, cover, duplicates, expiry, fees, fulfil, funds, get, gross, opening, positions,
-    prepare, proxies, remainders, settlements, signature_keys, validity, windows,
+    bulks_refused, callbacks, capacity, caps, change_sets, cover, duplicates, expiry, fees, fulfil, funds,
+    fx_transfers, fx_transfers_payee, get, gross, opening, positions, prepare, proxies, remainders,
+    settlements, signature_keys, validity, windows,
 }
 
 fn tell(scheme: &str) {

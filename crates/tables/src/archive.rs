@@ -74,8 +74,8 @@ pub trait Archive: Send + Sync {
     /// archive that is behind is damaged and must be rebuilt.
     fn watermark(&self) -> u64;
 
-    /// The sequence number of a journal record. All transfers finished by then can be looked up. Never below the durable
-    /// watermark.
+    /// The sequence number of a journal record. All transfers finished by then can be looked up. Never below the
+    /// durable watermark.
     fn watermark_applied(&self) -> u64;
 
     /// Sizes and counts for metrics; cheap enough to read every few seconds.
@@ -89,8 +89,9 @@ pub trait Archive: Send + Sync {
     ) -> Result<(), TablesError>;
 
     /// Visits the transfers after a position, division by division, the oldest first, and within each in the order of
-    /// [`TransferId::to_bytes`], until `visit` breaks. Skips divisions that only have transfers finished before `since`.
-    /// Transfers that are applied after a visit from the very beginning may be missing from visits that continue it.
+    /// [`TransferId::to_bytes`], until `visit` breaks. Skips divisions that only have transfers finished before
+    /// `since`. Transfers that are applied after a visit from the very beginning may be missing from visits that
+    /// continue it.
     fn visit_behind(
         &self,
         place: ArchivePosition,

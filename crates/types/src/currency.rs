@@ -60,9 +60,8 @@ impl Currency {
         Some(10_i64.pow((SCALE_DIGITS as u32).saturating_sub(self.decimals()?)))
     }
 
-    /// Whether an amount has at most as many decimals as the currency, so that a bank can hold and move it. Every amount
-    /// fits
-    /// a code without a smallest unit.
+    /// Whether an amount has at most as many decimals as the currency, so that a bank can hold and move it. Every
+    /// amount fits a code without a smallest unit.
     pub fn has(self, amount: Amount) -> bool {
         self.smallest_unit().is_none_or(|unit| amount.units() % unit == 0)
     }

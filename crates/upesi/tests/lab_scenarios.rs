@@ -440,7 +440,7 @@ fn soak_with_invalid_figures_fails_with_the_reason() {
         stderr.contains("the figures of this soak are not valid: the load generator skipped"),
         "{stderr}"
     );
-    assert!(stderr.contains("the load was held for 0 s of the 1 s asked for"), "{stderr}");
+    assert!(stderr.contains("the load was held for 0 s of the requested 1 s"), "{stderr}");
     assert!(table.contains("2020 programme") && table.contains("not judged"), "{table}");
     let result = json(&out.join("result.json"));
     let checked = result["thresholds"]["checked"].as_array().unwrap();

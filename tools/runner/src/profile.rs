@@ -57,7 +57,7 @@ pub const SLOW: [(&str, &str); 14] = [
     ("engine", "crash"),
     ("fuzz", "short"),
     ("kafka", "broker"),
-    ("ledger", "conversion_model"),
+    ("ledger", "fx_transfer_model"),
     ("ledger", "model"),
     ("node", "openapi"),
     ("upesi", "demo"),

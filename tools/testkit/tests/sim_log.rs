@@ -137,7 +137,7 @@ fn engine_recovers_from_the_log_and_trims_it() {
     let oldest = log.node("reader").oldest_seq().unwrap().unwrap();
     assert!(oldest > 20 && oldest <= log.last_seq(), "trimmed to {oldest} of {}", log.last_seq());
     assert!(
-        follow(&log.node("reader"), 1).next().unwrap_err().to_string().contains("begin behind a snapshot")
+        follow(&log.node("reader"), 1).next().unwrap_err().to_string().contains("begin after a snapshot")
     );
     node.start(&log, options()).unwrap();
     for number in 0..40 {

@@ -183,7 +183,7 @@ async fn proposal_needs_a_reason_and_the_list_is_filtered() {
     let lines = format!("authorization: Bearer {}\r\nupesi-reason: short\r\n", scheme.treasury);
     let path = "/participants/green/limits";
     let (status, _, body) = send(hub, &lines, "PUT", path, &cap(7_000)).await;
-    assert!(status == 400 && body.contains("say why"), "{body}");
+    assert!(status == 400 && body.contains("\"errorName\":\"reason_required\""), "{body}");
     for value in [7_000, 8_000, 9_000] {
         scheme.propose_cap(value).await;
     }

@@ -327,7 +327,7 @@ async fn approval_needs_a_session_with_a_recent_code() {
     let waiting = token(machine, "ines").await;
     hub.clock.advance(5 * MINUTE_MS + 1);
     let refused = approve(&ivan.0, &waiting["approvalId"]).await;
-    assert!(refused.0 == 403 && refused.1.contains("a code of the last 5 minutes"), "{refused:?}");
+    assert!(refused.0 == 403 && refused.1.contains("\"errorName\":\"approver_login_old\""), "{refused:?}");
     let renew = async |password: &str, code: &str| {
         let body = json!({"password": password, "code": code}).to_string();
         call(&hub, &ivan.0, "POST", "/sessions/current/code", &body).await.0

@@ -38,9 +38,10 @@ pub type BacklogFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, BacklogErr
 
 /// The outbox as lanes use it.
 ///
-/// No callback is lost or sent twice between [`Self::pending`] and [`LaneDispatcher::offer`](crate::lanes::LaneDispatcher::offer) if
-/// two conditions hold. Every later `pending` returns each offered callback until it has been reported as delivered or
-/// parked; and `pending` returns only durable callbacks.
+/// No callback is lost or sent twice between [`Self::pending`] and
+/// [`LaneDispatcher::offer`](crate::lanes::LaneDispatcher::offer) if two conditions hold. Every later `pending` returns
+/// each offered callback until it has been reported as delivered or parked; and `pending` returns only durable
+/// callbacks.
 pub trait Backlog: Send + Sync + 'static {
     /// The undelivered callbacks of a target that are durable, not parked, and come after `after`, oldest first, within
     /// `room` but at least one if there is any.

@@ -1,7 +1,7 @@
 //! A macro for enums that are stored under a tag. Their rows define tags, names and stored forms.
 
-/// An enum whose rows are `tag Name(value: Type);` or `tag Name { field: Type, … };`. A name for printing may follow the
-/// name of a row or of a field: `tag Name as "name" (value: Type);`, `field as "name": Type`.
+/// An enum whose rows are `tag Name(value: Type);` or `tag Name { field: Type, … };`. A name for printing may follow
+/// the name of a row or of a field: `tag Name as "name" (value: Type);`, `field as "name": Type`.
 macro_rules! stored_enum {
     (
         $(#[$enum_doc:meta])*

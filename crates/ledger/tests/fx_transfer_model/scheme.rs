@@ -234,8 +234,8 @@ impl Scheme {
         self.swaps.iter().find(|(_, swap)| is_it(swap)).map(|(id, _)| *id)
     }
 
-    /// The first member, from `from` on, that has accounts in all these currencies and a different liable participant than
-    /// `other`.
+    /// The first member, from `from` on, that has accounts in all these currencies and a different liable participant
+    /// than `other`.
     fn member(&self, from: Member, other: Option<Member>, currencies: &[usize]) -> Member {
         let mut all = (0..NAMES.len()).map(|step| (from + step) % NAMES.len());
         let is_apt = |member: &Member| {

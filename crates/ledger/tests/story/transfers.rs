@@ -173,7 +173,8 @@ impl Story {
         if text.contains('-') { ResourceId::parse(text) } else { ResourceId::Id(self.id(text)) }
     }
 
-    /// All undelivered callbacks to a participant, including parked ones. `nobody` stands for callbacks that do not exist.
+    /// All undelivered callbacks to a participant, including parked ones. `nobody` stands for callbacks that do not
+    /// exist.
     fn owed(&self, words: &mut Words) -> Parsed<Vec<CallbackKey>> {
         let name = words.next("a participant")?;
         if name == "nobody" {

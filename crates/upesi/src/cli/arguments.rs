@@ -60,8 +60,7 @@ pub enum Command {
     ///
     /// Fails if the directory is already a data directory or contains anything else.
     Init(InitArguments),
-    /// Run a demonstration in a minute: a hub, simulated DFSPs, a payment to a phone number, then a load test with
-    /// measurement and audit.
+    /// Run a demonstration: a hub, simulated DFSPs, a payment, and a measured, audited load.
     Demo(DemoArguments),
     /// Show the settings in effect and the origin of each.
     ///
@@ -80,7 +79,7 @@ pub enum Command {
     /// Block keys, certificates and DFSPs immediately, or lift a block.
     #[command(subcommand)]
     Block(BlockCommand),
-    /// List positions with net debit cap and liquidity cover, those with the highest use first.
+    /// List positions with net debit cap and liquidity cover, the highest use first.
     Position(PositionArguments),
     /// List net debit caps, or set one.
     #[command(subcommand)]
@@ -145,12 +144,12 @@ pub enum Command {
     /// Prints counts and balances. Exits with code 65 if a check fails. `upesi trail` prints the changes that operators
     /// made.
     Audit(AuditArguments),
-    /// Print and verify the audit trail of a data directory: changes and rejected attempts, with their operators.
+    /// Print and verify the audit trail of a data directory.
     ///
-    /// Prints one line per entry, oldest first. The whole chain is verified even if only some entries are printed. Each
-    /// entry must follow from the entry before it and from the change in its record. Snapshots and signed checkpoints
-    /// must agree with the chain. Only reads; a hub may be using the directory. If the trail is broken, the command
-    /// names the place and exits with code 65.
+    /// Prints one line per change or rejected attempt, with its operator, oldest first. The whole chain is verified
+    /// even if only some entries are printed. Each entry must follow from the entry before it and from the change in
+    /// its record. Snapshots and signed checkpoints must agree with the chain. Only reads; a hub may be using the
+    /// directory. If the trail is broken, the command names the place and exits with code 65.
     Trail(TrailArguments),
     /// Copy a data directory as of one moment, with or without a running hub.
     ///
@@ -158,21 +157,21 @@ pub enum Command {
     /// them. If the target directory already has a backup, the command copies only new files. Verify a backup by
     /// restoring it.
     Backup(BackupArguments),
-    /// Create a data directory from a backup: verify every file, audit the result, move it into place.
+    /// Create a data directory from a backup, and audit it.
     ///
-    /// Fails if the directory is not empty. Exits with code 65 if a file is damaged or a sum is wrong; the result then
-    /// stays in DIR.restoring. If only decisions violate the auditor's rules, the directory gets its final name. The
-    /// command then exits with code 65 unless --accept-findings is given. Until the findings are accepted, no hub
-    /// starts on the directory.
+    /// Verifies every file, audits the result and moves it into place. Fails if the directory is not empty. Exits with
+    /// code 65 if a file is damaged or a sum is wrong; the result then stays in DIR.restoring. If only decisions
+    /// violate the auditor's rules, the directory gets its final name. The command then exits with code 65 unless
+    /// --accept-findings is given. Until the findings are accepted, no hub starts on the directory.
     Restore(RestoreArguments),
     /// Free space on a full disk: move or delete journal segments that are no longer needed.
     ///
     /// Applies to segments before the oldest snapshot whose transfers are archived and which no undelivered callback
     /// needs. The hub must be stopped. The command needs no free space on the full volume.
     Trim(TrimArguments),
-    /// Write finished transfers, FX transfers or items of bulk transfers to a file for other tools, as CSV, JSON Lines
-    /// or Parquet, with or without a running hub.
+    /// Write finished transfers to a file for other tools, as CSV, JSON Lines or Parquet.
     ///
+    /// Also writes FX transfers or items of bulk transfers. Works with or without a running hub.
     /// Writes one row each, in no particular order: ids, DFSPs, amounts, state, times, condition and fulfilment.
     /// docs/data-directory.md describes the columns. Prints the number of rows.
     Export(ExportArguments),

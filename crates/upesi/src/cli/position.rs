@@ -125,7 +125,7 @@ const POSITIONS: &[Column] = &[
 
 const POSITIONS_PATH: &str = "/positions";
 
-/// Lists positions, those with the highest use first.
+/// Lists positions, the highest use first.
 pub fn positions(arguments: PositionArguments) -> Outcome {
     let PositionArguments { dfsp, currency, above, list, hub } = arguments;
     let mut table = Table::new(POSITIONS);

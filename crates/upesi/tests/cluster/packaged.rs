@@ -159,7 +159,7 @@ fn packaged_files_connect_brokers_and_nodes() {
     assert!(other.logs("accepting requests and forwarding them"), "{}", other.log.join("\n"));
     worlds.iter().for_each(is_healthy);
     let text = answer(asked(worlds[1].ports[1], "/health"));
-    assert!(text.starts_with("HTTP/1.1 502") && text.contains("this node follows"), "{text}");
+    assert!(text.starts_with("HTTP/1.1 502") && text.contains("this node is a follower"), "{text}");
     let callers = World { ports: [worlds[1].ports[0], worlds[0].ports[1]], ..World::new(&worlds[1].data) };
     let mut load = block_on(callers.load(1));
     load.start();

@@ -266,7 +266,7 @@ fn operators_read_and_change_nothing(world: &World) {
     let text = answer(asked(address, "/oracles"));
     assert!(text.starts_with("HTTP/1.1 503") && text.contains(leads), "{text}");
     let text = answer(asked(address, "/health"));
-    assert!(text.starts_with("HTTP/1.1 502") && text.contains("this node follows"), "{text}");
+    assert!(text.starts_with("HTTP/1.1 502") && text.contains("this node is a follower"), "{text}");
     let url = format!("http://{address}");
     let output = upesi().args(["cluster", "hand-over", "--admin", &url]).output().unwrap();
     let text = String::from_utf8(output.stderr).unwrap();

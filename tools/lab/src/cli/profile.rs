@@ -452,7 +452,7 @@ mod tests {
             ("forwarder-only", "without a hub"),
             ("breakpoint", "--rate N"),
             ("transfers --duration 4s", "the load lasts"),
-            ("no-such-scenario", "no scenario is named"),
+            ("no-such-scenario", "there is no scenario"),
         ] {
             let error = planned(line).unwrap_err();
             assert!(error.to_string().contains(reason), "{line}: {error}");

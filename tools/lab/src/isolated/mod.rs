@@ -307,7 +307,7 @@ mod tests {
             (
                 "notification",
                 "queued = 0\nnonsense = 1",
-                "\"nonsense\" is unknown in [isolated]; there are stream, recorded",
+                "\"nonsense\" is unknown in [isolated]; the known ones are stream, recorded",
             ),
             ("notification", "stream = 'x'\ndfsps = 3", "a recorded stream has its own DFSPs"),
             ("prepare", "stream = 'x'\nexisting = 3", "existing transfers are generated"),

@@ -284,7 +284,10 @@ mod tests {
             (|evidence| set(evidence, "two", -269_999), "sum to 0.0001"),
             (|evidence| evidence.sides[0].after.retain(|name, _| name != "two"), "no position"),
             (|evidence| set(evidence, "bystander", 1), "bystander"),
-            (|evidence| evidence.originated.accepted = 11, "11 accepted transfers are not 10 finished"),
+            (
+                |evidence| evidence.originated.accepted = 11,
+                "11 accepted transfers are not the sum of 10 finished",
+            ),
             (|evidence| evidence.sides[0].in_windows = Some(9), "windows hold 9 commits in XXX, but 10"),
             (
                 |evidence| evidence.findings.push("settlement 1 is PENDING".to_owned()),

@@ -332,7 +332,7 @@ fn results_that_cannot_be_added_are_rejected() {
         (|result| result.options.duration_s = 30.0, "/options/duration_s"),
         (|result| result.options.warm_up_s = 3.0, "/options/warm_up_s"),
         (|result| result.options.slices = 2, "/options/slices"),
-        (|result| result.kind = "isolated".into(), "one stage alone"),
+        (|result| result.kind = "isolated".into(), "it measures one stage"),
         (|result| result.breakpoint = Some(BreakpointResult::default()), "it is a breakpoint search"),
         (|result| result.histogram = None, "its histogram of latency is missing"),
     ];

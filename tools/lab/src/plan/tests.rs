@@ -150,13 +150,13 @@ p50_ms = -1
     for expected in [
         "title is missing",
         "operation: give one of transfers, lookups, quotes, payments",
-        "\"nonsense\" is unknown; there are",
+        "\"nonsense\" is unknown; the known ones are",
         "dfsps.count: give a whole number from 2 to 1000",
         "load.rate_per_s is missing: shape \"open\" needs it",
         "load.users has no effect on shape \"open\"",
         "time.measured: give a time with its unit",
         "the baselines are sims-only and forwarder",
-        "\"p99\" is unknown in [targets]; there are p50_ms",
+        "\"p99\" is unknown in [targets]; the known ones are p50_ms",
         "hub.settings.engine.durable: give a text, a number, true or false",
         "sweep.load.users: give a list of values",
     ] {
@@ -173,7 +173,7 @@ fn broken_toml_and_contradictions_are_mistakes() {
             "title = \"x\"\n[load]\nshape = \"ramping-rate\"\nstages = [{ to = 5 }]",
             "test.toml:4: a stage needs both",
         ),
-        ("title = \"x\"\ntest = \"breakpoint\"", "test.toml: a breakpoint is searched for [targets]"),
+        ("title = \"x\"\ntest = \"breakpoint\"", "test.toml: a breakpoint search needs [targets]"),
         ("title = \"x\"\n[breakpoint]\nprobes_max = 3", "test.toml:2: [breakpoint] requires"),
         ("title = \"x\"\nload = 5", "test.toml:2: load is a section"),
         (

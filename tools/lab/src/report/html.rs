@@ -30,7 +30,7 @@ const SCRIPT: &str = concat!(
     "\n",
     include_str!("html/page.js")
 );
-/// Terms that the page must explain, for a reader who runs a payment scheme and not computers.
+/// Terms that the page must explain, for a reader who runs a payment scheme and does not program.
 const GLOSSARY: &str = include_str!("html/glossary.html");
 /// Maximum number of runs whose lines can be distinguished in one plot.
 const OVERLAID_MAX: usize = plots::COLOURS;
@@ -83,7 +83,7 @@ fn parts(results: &Results) -> Vec<PageSection> {
     let compared = comparison.map(|comparison| sections::section(&comparison, heading));
     let mut middle = [
         vec![
-            part("claims", "What was to be shown", claims_part(results)),
+            part("claims", "Claims", claims_part(results)),
             part("verdict", heading, compared.unwrap_or_default()),
         ],
         suites(results),
@@ -104,13 +104,14 @@ fn parts(results: &Results) -> Vec<PageSection> {
         parts.push(section("runs", "All runs", &overview(results)));
         parts.push(section("side-by-side", "Side by side", &overlays(&results.runs)));
     }
-    parts.push(part("details", "Every run by itself", runs_part(&results.runs)));
+    parts.push(part("details", "Every run", runs_part(&results.runs)));
     parts.push(part("words", "Glossary", Markup::raw(GLOSSARY)));
     parts.retain(|(.., content)| !content.is_empty());
     parts
 }
 
-/// Whether the runs are a comparison. Within a single suite only ablations are; the other runs are parts of one answer.
+/// Whether the runs are a comparison. In a single suite only ablations are compared; the other runs answer one question
+/// together.
 fn compared(results: &Results) -> bool {
     results.only_suites || (results.suites.is_empty() && results.runs.len() > 1)
 }
@@ -176,7 +177,8 @@ fn suites(results: &Results) -> Vec<PageSection> {
         let absences =
             suite.absences.iter().map(|absence| Markup::of("<p class=\"note\">{}.</p>", &[absence]));
         let content = [plots.within("<div class=\"pair\">{}</div>")].into_iter().chain(absences);
-        let heading = if results.suites.len() > 1 { suite.file.title.as_str() } else { "What it depends on" };
+        let has_others = results.suites.len() > 1;
+        let heading = if has_others { suite.file.title.as_str() } else { "Effect of the parameters" };
         section(&format!("suite-{number}"), heading, &content.collect())
     };
     results.suites.iter().enumerate().map(of_suite).collect()
@@ -197,7 +199,7 @@ fn claims_part(results: &Results) -> Markup {
         let words = tied(&capitalised(&claim.words));
         Markup::of("<article><h3>{}</h3><p class=\"lead\">{}</p></article>", &[&claim.text, &words])
     });
-    claims.collect::<Markup>().within("<section class=\"verdict\"><h2>What was to be shown</h2>{}</section>")
+    claims.collect::<Markup>().within("<section class=\"verdict\"><h2>Claims</h2>{}</section>")
 }
 
 fn overview(results: &Results) -> Markup {
@@ -234,9 +236,10 @@ fn runs_part(runs: &[Run]) -> Markup {
         return all;
     }
     all.within(
-        "<section class=\"runs\"><h2>Every run by itself</h2><p class=\"note on-screen\">A click unfolds a run; printed is what is \
-         unfolded.</p><p class=\"note on-paper\">Left out are the runs that were folded on the screen: unfold them there to print \
-         them.</p>{}</section>",
+        "<section class=\"runs\"><h2>Every run</h2><p class=\"note on-screen\">Click a run to unfold it. \
+         Only unfolded runs are printed.</p>\
+         <p class=\"note on-paper\">Runs that were folded on the screen are left out. Unfold them on the \
+         screen to print them.</p>{}</section>",
     )
 }
 

@@ -51,7 +51,7 @@ fn rate_is_a_part_of_the_found_rate() {
     plan.finds_rates = true;
     assert_eq!(rates(&plan, Some(1_377)), [Ok(688), Ok(2_754)]);
     let [half, twice] = rates(&plan, None).map(Result::unwrap_err);
-    assert!(half.contains("at 50 % of the highest rate"), "{half}");
+    assert!(half.contains("needs 50 % of the highest rate"), "{half}");
     assert!(twice.starts_with("skipped: ") && twice.contains("200 %"), "{twice}");
 }
 
