@@ -8,12 +8,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use axum::body::{Body, to_bytes};
+use axum::body::Body;
 use axum::extract::{Extension, Request};
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{Method, Uri};
 use axum::response::Response;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use tokio::time::sleep;
 use tower_service::Service as _;
 use upesi_engine::{EngineHandle, Payload, SubmitError};
@@ -39,8 +39,6 @@ const REASON_CHARS_MAX: usize = 256;
 const PATH_CHARS_MAX: usize = 1_024;
 /// Delay before a change is retried while the hub accepts no commands.
 const RETRY: Duration = Duration::from_millis(200);
-/// Maximum length of a handler's error, in bytes.
-const ERROR_BYTES_MAX: usize = 4 * 1024;
 
 /// Allowed beginnings of paths of changes in a set: they change the ledger.
 const ROOTS: [&str; 6] =
@@ -122,35 +120,19 @@ async fn read_change(
     let Ok(response) = operations.0.clone().call(request).await;
     match collector.take() {
         Some(command) => Ok(command),
-        None => Err(refused(response, number).await),
+        None => Err(refused(&response, number)),
     }
 }
 
 /// The error of an operation, with the number of the change.
-async fn refused(response: Response, number: usize) -> ApiError {
-    #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    struct Envelope {
-        error_information: Information,
-    }
-    #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    struct Information {
-        error_description: String,
-        error_name: String,
-    }
-    let status = response.status();
-    let body = to_bytes(response.into_body(), ERROR_BYTES_MAX).await.unwrap_or_default();
-    let known = serde_json::from_slice::<Envelope>(&body).ok().and_then(|found| {
-        let Information { error_description, error_name } = found.error_information;
-        Some((ErrorName::parse(&error_name)?, error_description))
-    });
-    let Some((name, description)) = known else {
+fn refused(response: &Response, number: usize) -> ApiError {
+    let error = response.extensions().get::<ApiError>().filter(|error| error.waiting.is_none());
+    let Some(error) = error else {
         let detail = format!("Change {number}: it cannot be part of a change set");
         return ApiError::new(ErrorName::ChangeSetKind, &detail);
     };
-    let detail = name.code().detail_of(&description);
-    ApiError { status, ..ApiError::new(name, &format!("Change {number}: {detail}")) }
+    let detail = error.name.code().detail_of(&error.description);
+    ApiError { status: error.status, ..ApiError::new(error.name, &format!("Change {number}: {detail}")) }
 }
 
 /// The text of a rejection, as a proposal stores it.

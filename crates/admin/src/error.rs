@@ -117,13 +117,14 @@ impl ApiError {
 
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
-        let status = self.status;
-        let body = self.into_body();
+        let body = self.clone().into_body();
         let mut response =
-            (status, [(CONTENT_TYPE, "application/json; charset=utf-8")], body).into_response();
-        if status == StatusCode::UNAUTHORIZED {
+            (self.status, [(CONTENT_TYPE, "application/json; charset=utf-8")], body).into_response();
+        if self.status == StatusCode::UNAUTHORIZED {
             response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
+        // A change set reads the error of each of its changes.
+        response.extensions_mut().insert(self);
         response
     }
 }

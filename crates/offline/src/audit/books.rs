@@ -177,8 +177,45 @@ impl Books {
     ) -> CheckResult {
         match event {
             Event::TransferPrepared(transfer) => self.prepared(place, transfer, payload, findings),
-            Event::TransferCommitted { .. } | Event::TransferAborted { .. } => {
-                self.transfer_ended(place, event, payload, findings)
+            Event::TransferCommitted { id, fulfilment, settled, .. } => {
+                self.counts.committed += 1;
+                let transfer = self.take_in_flight(*id)?;
+                self.note_pending(&transfer, -transfer.units)?;
+                let movement = Movement {
+                    debtor: transfer.payer_account,
+                    creditor: transfer.payee_account,
+                    units: transfer.units,
+                };
+                let unfit = self.judge_settled(movement, *settled);
+                let unfit = unfit.filter(|_| !self.makes_room(place, *id, *settled));
+                findings.extend(unfit.map(|text| format!("record {}: transfer {id} {text}", place.seq)));
+                self.fees_due = self.fees_due(place, *id, &transfer);
+                self.settle_commit(movement, *settled)?;
+                let is_item = self.note_end_of_item(place, *id, Some(fulfilment), false, findings);
+                findings.extend(judge_commit(place, *id, &transfer, fulfilment, is_item));
+                self.note_difference(place, *id, payload.body, compare_fulfilment(payload.body, fulfilment));
+                Ok(())
+            }
+            Event::TransferAborted { id, kind, cause, operator_reason, .. } => {
+                let code = upesi_delivery::rejection::cause(cause).0;
+                self.counts.aborted += 1;
+                self.counts.expired += u64::from(*kind == AbortKind::Expired);
+                let transfer = self.take_in_flight(*id)?;
+                self.note_pending(&transfer, -transfer.units)?;
+                self.scheme.post(transfer.payer_account, -transfer.units)?;
+                let is_expiry = *kind == AbortKind::Expired;
+                let is_item = self.note_end_of_item(place, *id, None, is_expiry, findings);
+                findings.extend(judge_abort(
+                    place,
+                    *id,
+                    &transfer,
+                    *kind,
+                    operator_reason.is_some(),
+                    is_item,
+                ));
+                let compared = compare_error(payload.body, *kind, code.number());
+                self.note_difference(place, *id, payload.body, compared);
+                Ok(())
             }
             Event::FxTransferPrepared(_)
             | Event::FxTransferFulfilled { .. }
@@ -214,55 +251,6 @@ impl Books {
             Event::FinishedRemoved { to_seq } => self.removed(place.seq, *to_seq),
             Event::CallbacksRedelivered(keys) => keys.iter().try_for_each(|key| self.check_owed(*key)),
             other => self.scheme.enter(other),
-        }
-    }
-
-    fn transfer_ended(
-        &mut self,
-        place: RecordContext<'_>,
-        event: &Event,
-        payload: Payload<'_>,
-        findings: &mut Vec<String>,
-    ) -> CheckResult {
-        match event {
-            Event::TransferCommitted { id, fulfilment, settled, .. } => {
-                self.counts.committed += 1;
-                let transfer = self.take_in_flight(*id)?;
-                self.note_pending(&transfer, -transfer.units)?;
-                let movement = Movement {
-                    debtor: transfer.payer_account,
-                    creditor: transfer.payee_account,
-                    units: transfer.units,
-                };
-                let unfit = self.judge_settled(movement, *settled);
-                let unfit = unfit.filter(|_| !self.makes_room(place, *id, *settled));
-                findings.extend(unfit.map(|text| format!("record {}: transfer {id} {text}", place.seq)));
-                self.fees_due = self.fees_due(place, *id, &transfer);
-                self.settle_commit(movement, *settled)?;
-                let is_item = self.note_end_of_item(place, *id, Some(fulfilment), false, findings);
-                findings.extend(judge_commit(place, *id, &transfer, fulfilment, is_item));
-                let different = self.count(payload.body, compare_fulfilment(payload.body, fulfilment));
-                let different = different.map(|text| format!("record {}: transfer {id} {text}", place.seq));
-                self.differences.extend(different);
-                Ok(())
-            }
-            Event::TransferAborted { id, kind, cause, operator_reason, .. } => {
-                let code = upesi_delivery::rejection::cause(cause).0;
-                self.counts.aborted += 1;
-                self.counts.expired += u64::from(*kind == AbortKind::Expired);
-                let transfer = self.take_in_flight(*id)?;
-                self.note_pending(&transfer, -transfer.units)?;
-                self.scheme.post(transfer.payer_account, -transfer.units)?;
-                let is_expiry = *kind == AbortKind::Expired;
-                let is_item = self.note_end_of_item(place, *id, None, is_expiry, findings);
-                let by_operator = operator_reason.is_some();
-                findings.extend(judge_abort(place, *id, &transfer, *kind, by_operator, is_item));
-                let different = self.count(payload.body, compare_error(payload.body, *kind, code.number()));
-                let different = different.map(|text| format!("record {}: transfer {id} {text}", place.seq));
-                self.differences.extend(different);
-                Ok(())
-            }
-            _ => Ok(()),
         }
     }
 
@@ -398,6 +386,12 @@ impl Books {
             *count += 1;
         }
         compared?.err()
+    }
+
+    /// Records the difference between the request that ended a transfer and its record.
+    fn note_difference(&mut self, place: RecordContext<'_>, id: TransferId, body: &[u8], compared: Compared) {
+        let different = self.count(body, compared);
+        self.differences.extend(different.map(|text| format!("record {}: transfer {id} {text}", place.seq)));
     }
 
     fn payee_in_flight(&self, id: TransferId) -> Option<ParticipantId> {

@@ -220,8 +220,8 @@ fn check(
     }
 }
 
-/// Checks that an address can be called and that paths can be appended to it. So the operator learns at once of a fault
-/// that would break every lookup.
+/// Checks that an address can be called and that paths can be appended to it. Otherwise, a fault of the address would
+/// break every lookup.
 fn check_url(text: &str, schemes: &Schemes) -> Result<(), OracleError> {
     let checked = Target::parse(text)
         .and_then(|target| check_address(text).map(|()| target))

@@ -275,8 +275,8 @@ fn loss_of_any_part_loses_no_acknowledged_transfer() {
         tell(what, goal, &silences);
     }
     let logs = worlds.iter().map(|world| std::fs::read_to_string(world.log.as_ref().unwrap()).unwrap());
-    let anew: usize = logs.map(|log| log.matches(STUCK).count()).sum();
-    println!("{anew} times a stalled client of the brokers was recreated");
+    let recreated: usize = logs.map(|log| log.matches(STUCK).count()).sum();
+    println!("{recreated} times a stalled client of the brokers was recreated");
     println!("{fresh} reads marked as current, {accepted} accepted, all copies are equal");
 }
 

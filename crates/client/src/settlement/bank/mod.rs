@@ -59,13 +59,13 @@ struct BankFileOutput {
     /// Whether the file was applied, or only checked.
     applied: bool,
     reference: String,
-    accounts: Vec<AccountShown>,
+    accounts: Vec<ReconciledAccount>,
     warnings: Vec<String>,
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct AccountShown {
+struct ReconciledAccount {
     dfsp: String,
     account_id: u32,
     currency: String,
@@ -220,7 +220,7 @@ impl BankFileOutput {
         entries: &[Entry],
         warnings: Vec<String>,
     ) -> Self {
-        let account = |entry: &Entry| AccountShown {
+        let account = |entry: &Entry| ReconciledAccount {
             dfsp: entry.line.name.clone(),
             account_id: entry.line.account,
             currency: entry.line.currency.clone(),
@@ -247,7 +247,7 @@ impl BankFileOutput {
             "DFSP", "net", "cover", "at the bank"
         );
         for account in &self.accounts {
-            let AccountShown { dfsp, account_id, currency, net, cover, balance } = account;
+            let ReconciledAccount { dfsp, account_id, currency, net, cover, balance } = account;
             let _ = writeln!(
                 text,
                 "  {dfsp:<width$}  {account_id:>7}  {net:>18}  {cover:>18}  {balance:>18} {currency}"
