@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
+use std::sync::Arc;
 
 use super::random::Random;
 use super::{DiskFault, FaultedOperation, Operation, SurvivingData};
@@ -26,12 +27,13 @@ enum Change {
     Write { offset: usize, bytes: Vec<u8> },
 }
 
+/// A file. Copies of a disk share the content until it changes: most files of a disk never change again.
 #[derive(Clone, Debug, Default)]
 struct Node {
     /// Content as a process sees it.
-    cached: Vec<u8>,
+    cached: Arc<Vec<u8>>,
     /// Content that is certainly on the medium.
-    durable: Vec<u8>,
+    durable: Arc<Vec<u8>>,
     pending: Vec<Change>,
     lies: Vec<FalseWrite>,
 }
@@ -376,7 +378,7 @@ impl State {
         next.names = next.durable_names.clone();
         for node in &mut next.nodes {
             node.store(&mut keeper);
-            node.cached = node.durable.clone();
+            node.cached = Arc::clone(&node.durable);
         }
         next
     }
@@ -402,12 +404,12 @@ impl State {
     /// Empties the cache: reads then return the data of the medium.
     pub fn evict(&mut self) {
         for node in self.nodes.iter_mut().filter(|node| node.pending.is_empty()) {
-            node.cached.clone_from(&node.durable);
+            node.cached = Arc::clone(&node.durable);
         }
     }
 
     pub fn contents(&self, path: &str) -> Option<Vec<u8>> {
-        self.names.get(path).map(|node| self.nodes[*node].cached.clone())
+        self.names.get(path).map(|node| self.nodes[*node].cached.to_vec())
     }
 
     /// Changes a file, both in the cache and on the medium.
@@ -415,8 +417,8 @@ impl State {
         let node = *self.names.get(path).unwrap_or_else(|| panic!("the file {path} does not exist"));
         let node = &mut self.nodes[node];
         node.store(&mut SurvivalChoice::new(SurvivingData::Everything));
-        change(&mut node.cached);
-        node.durable = node.cached.clone();
+        change(Arc::make_mut(&mut node.cached));
+        node.durable = Arc::clone(&node.cached);
     }
 
     /// A hash of all names and contents, in the cache and on the medium.
@@ -445,7 +447,7 @@ fn apply_names(names: &mut BTreeMap<String, usize>, renaming: &Renaming) {
 impl Node {
     fn extend(&mut self, length: usize) {
         if length > self.cached.len() {
-            self.cached.resize(length, 0);
+            Arc::make_mut(&mut self.cached).resize(length, 0);
             self.pending.push(Change::Length(length));
         }
     }
@@ -471,7 +473,7 @@ impl Node {
 
     fn cache(&mut self, offset: usize, bytes: &[u8]) {
         self.extend(offset + bytes.len());
-        self.cached[offset..offset + bytes.len()].copy_from_slice(bytes);
+        Arc::make_mut(&mut self.cached)[offset..offset + bytes.len()].copy_from_slice(bytes);
     }
 
     /// Stores the changes that the keeper selects on the medium; the others are lost.
@@ -480,10 +482,12 @@ impl Node {
             match change {
                 Change::Length(length) => {
                     if length > self.durable.len() && keeper.keeps_half() {
-                        self.durable.resize(length, 0);
+                        Arc::make_mut(&mut self.durable).resize(length, 0);
                     }
                 }
-                Change::Write { offset, bytes } => keeper.store(&mut self.durable, offset, &bytes),
+                Change::Write { offset, bytes } => {
+                    keeper.store(Arc::make_mut(&mut self.durable).as_mut_slice(), offset, &bytes)
+                }
             }
         }
         let is_true_now = keeper.kept == SurvivingData::Everything;

@@ -178,23 +178,7 @@ impl Books {
         match event {
             Event::TransferPrepared(transfer) => self.prepared(place, transfer, payload, findings),
             Event::TransferCommitted { id, fulfilment, settled, .. } => {
-                self.counts.committed += 1;
-                let transfer = self.take_in_flight(*id)?;
-                self.note_pending(&transfer, -transfer.units)?;
-                let movement = Movement {
-                    debtor: transfer.payer_account,
-                    creditor: transfer.payee_account,
-                    units: transfer.units,
-                };
-                let unfit = self.judge_settled(movement, *settled);
-                let unfit = unfit.filter(|_| !self.makes_room(place, *id, *settled));
-                findings.extend(unfit.map(|text| format!("record {}: transfer {id} {text}", place.seq)));
-                self.fees_due = self.fees_due(place, *id, &transfer);
-                self.settle_commit(movement, *settled)?;
-                let is_item = self.note_end_of_item(place, *id, Some(fulfilment), false, findings);
-                findings.extend(judge_commit(place, *id, &transfer, fulfilment, is_item));
-                self.note_difference(place, *id, payload.body, compare_fulfilment(payload.body, fulfilment));
-                Ok(())
+                self.enter_commit(place, *id, fulfilment, *settled, payload, findings)
             }
             Event::TransferAborted { id, kind, cause, operator_reason, .. } => {
                 let code = upesi_delivery::rejection::cause(cause).0;
@@ -252,6 +236,34 @@ impl Books {
             Event::CallbacksRedelivered(keys) => keys.iter().try_for_each(|key| self.check_owed(*key)),
             other => self.scheme.enter(other),
         }
+    }
+
+    fn enter_commit(
+        &mut self,
+        place: RecordContext<'_>,
+        id: TransferId,
+        fulfilment: &[u8; 32],
+        settled: SettlementMode,
+        payload: Payload<'_>,
+        findings: &mut Vec<String>,
+    ) -> CheckResult {
+        self.counts.committed += 1;
+        let transfer = self.take_in_flight(id)?;
+        self.note_pending(&transfer, -transfer.units)?;
+        let movement = Movement {
+            debtor: transfer.payer_account,
+            creditor: transfer.payee_account,
+            units: transfer.units,
+        };
+        let unfit = self.judge_settled(movement, settled);
+        let unfit = unfit.filter(|_| !self.makes_room(place, id, settled));
+        findings.extend(unfit.map(|text| format!("record {}: transfer {id} {text}", place.seq)));
+        self.fees_due = self.fees_due(place, id, &transfer);
+        self.settle_commit(movement, settled)?;
+        let is_item = self.note_end_of_item(place, id, Some(fulfilment), false, findings);
+        findings.extend(judge_commit(place, id, &transfer, fulfilment, is_item));
+        self.note_difference(place, id, payload.body, compare_fulfilment(payload.body, fulfilment));
+        Ok(())
     }
 
     /// Whether a commit is settled as the model that governs its currency requires; returns the fault. Without cover
