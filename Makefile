@@ -13,6 +13,9 @@ UPESI := target/release/upesi
 # The binary of `make demo`, built in minutes without the parts that the demo does not need (profile `demo` in
 # Cargo.toml).
 DEMO := target/demo/upesi
+# Files for later, incremental builds double the disk and slow down the first build. Only `make quick` uses them.
+export CARGO_INCREMENTAL ?= 0
+quick: export CARGO_INCREMENTAL := 1
 # The commit in lab results and evidence. A + means that sources differ from it.
 export UPESI_COMMIT := $(shell git rev-parse --short HEAD 2>/dev/null)$(shell git diff --quiet HEAD -- crates tools Cargo.toml Cargo.lock 2>/dev/null || { test $$? -ne 1 || echo +; })
 
@@ -107,7 +110,7 @@ deny: tools ## Licences, banned crates and sources of all dependencies. Installs
 	$(CARGO) deny --workspace check bans licenses sources
 
 docs: tools ## Writes Grafana's dashboards from their sources.
-	@UPESI_WRITE_DOCS=1 $(CARGO) test $(LOCKED) -p upesi --test monitoring
+	@UPESI_WRITE_DOCS=1 $(CARGO) test $(LOCKED) -p upesi --test journeys monitoring
 
 characterize: build ## The runs behind the figures of docs/characterization, within an hour: out/characterize/report.html.
 	@$(UPESI) lab suite characterize --out out/characterize

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use crate::profile::Profile;
 use crate::program::{self, Program};
+use crate::root;
 use crate::run::{Outcome, Test, run};
-use crate::{cargo, root};
 
 /// The number of tests in the list of the slowest.
 const SLOWEST: usize = 50;
@@ -115,7 +115,7 @@ fn report(name: &str, outcome: &Outcome, profile: &Profile, log: &Path) -> Strin
     report
 }
 
-/// Builds and runs all tests of all crates, and the examples in their documentation.
+/// Builds and runs all tests of all crates. Comments contain no examples in Rust; tidy ensures this.
 ///
 /// # Errors
 /// If the build fails, or a log cannot be written.
@@ -128,8 +128,7 @@ pub fn run_workspace(profile: &Profile, jobs: usize) -> Result<bool, String> {
     for program in left_out {
         println!("{:<44} left out by the profile {}", program.name(), profile.name);
     }
-    let mut sums = run_all(programs, profile, jobs, &out)?;
-    examples(&mut sums, &out)?;
+    let sums = run_all(programs, profile, jobs, &out)?;
     let slowest = out.join("slowest");
     fs::write(&slowest, sums.slowest()).map_err(|error| format!("{}: {error}", slowest.display()))?;
     println!("{}", sums.line());
@@ -140,29 +139,6 @@ pub fn run_workspace(profile: &Profile, jobs: usize) -> Result<bool, String> {
         println!("These failed; their output is in {}:\n{}", out.display(), sums.programs_failed.join("\n"));
     }
     Ok(sums.programs_failed.is_empty())
-}
-
-/// Runs the examples in the documentation of all crates.
-fn examples(sums: &mut Sums, out: &Path) -> Result<(), String> {
-    let output = cargo().args(["test", "--workspace", "--locked", "--doc"]).output();
-    let output = output.map_err(|error| format!("cargo: {error}"))?;
-    let text =
-        format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    let _ = fs::write(out.join("doc.log"), &text);
-    let sum = |word: &str| text.lines().filter_map(|line| number_before(line, word)).sum::<usize>();
-    sums.passed += sum(" passed");
-    sums.failed += sum(" failed");
-    if !output.status.success() {
-        print!("{text}");
-        sums.programs_failed.push("doc".to_owned());
-    }
-    Ok(())
-}
-
-/// The number before a word in a line of libtest such as `test result: ok. 3 passed; 0 failed; …`.
-fn number_before(line: &str, word: &str) -> Option<usize> {
-    let (before, _) = line.strip_prefix("test result: ")?.split_once(word)?;
-    before.rsplit(' ').next()?.parse().ok()
 }
 
 /// A duration in whole seconds, rounded up.

@@ -38,21 +38,17 @@ pub const PROFILES: [Profile; 3] = [
 ];
 
 /// The slowest programs: crate and target. They start first, so that none of them runs alone at the end.
-pub const LONG: [(&str, &str); 10] = [
+pub const LONG: [(&str, &str); 6] = [
+    ("upesi", "faults"),
     ("upesi", "cluster"),
-    ("torture", "small"),
-    ("torture", "audited"),
-    ("upesi", "crash_run"),
     ("upesi", "e2e"),
-    ("upesi", "wrong_clock"),
-    ("upesi", "bad_luck"),
     ("testkit", "worlds"),
-    ("upesi", "armies"),
-    ("upesi", "upkeep_faults"),
+    ("torture", "small"),
+    ("upesi", "journeys"),
 ];
 
 /// The other programs that take 13 seconds or more. Each of their crates also has a quicker program.
-pub const SLOW: [(&str, &str); 14] = [
+pub const SLOW: [(&str, &str); 8] = [
     ("delivery", "refusing"),
     ("engine", "crash"),
     ("fuzz", "short"),
@@ -60,13 +56,7 @@ pub const SLOW: [(&str, &str); 14] = [
     ("ledger", "fx_transfer_model"),
     ("ledger", "model"),
     ("node", "openapi"),
-    ("upesi", "demo"),
-    ("upesi", "full_disk"),
-    ("upesi", "lab_isolated"),
-    ("upesi", "lab_scenarios"),
-    ("upesi", "monitoring"),
-    ("upesi", "operator"),
-    ("upesi", "torture_faults"),
+    ("torture", "audited"),
 ];
 
 impl Profile {

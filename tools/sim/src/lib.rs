@@ -36,16 +36,7 @@
 //! | [`Originator::register`] | `POST /participants` for a batch of a DFSP's parties | [`Awaiting`]`<`[`BatchAnswer`]`>` | as with lookups |
 //! | [`Originator::payment`] | all three, one after the other | | returns a [`PaymentReport`] at the end |
 //!
-//! ```no_run
-//! # use upesi_sim::{Originator, Phase};
-//! # async fn one(originator: &Originator, intended: std::time::Instant) {
-//! let report = originator.payment(17, 0, 1, intended).await;
-//! for phase in Phase::OF_PAYMENT {
-//!     println!("{} {:?}", phase.name(), report.duration(phase));
-//! }
-//! println!("{:?} {:?}", report.total(), report.result);
-//! # }
-//! ```
+//! `tests/simulated/payments.rs` makes a payment and reads its report.
 //!
 //! Run these calls on one of the workers of the simulator, because they use its connections.
 //!

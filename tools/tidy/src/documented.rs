@@ -3,6 +3,8 @@
 //! A public function needs none if it is called `new`, or if its body has a single line: the code then says as much as
 //! a comment could. Functions of a public trait always need one, because a caller does not see their code. Tests, and
 //! items inside functions and macros, are not checked.
+//!
+//! Doc comments contain no examples in Rust: rustdoc would compile each crate again to find and test them.
 
 use std::iter::Peekable;
 use std::path::Path;
@@ -38,6 +40,26 @@ pub fn undocumented(source: &str) -> Vec<Undocumented> {
     let tokens: TokenStream = source.parse().unwrap_or_else(|error| panic!("{error}"));
     let mut found = Vec::new();
     check_items(tokens, false, &mut found);
+    found
+}
+
+/// The lines, from 1, where a doc comment begins an example that rustdoc would compile.
+pub fn examples(source: &str) -> Vec<usize> {
+    let mut is_inside = false;
+    let mut found = Vec::new();
+    for (index, line) in source.lines().enumerate() {
+        let line = line.trim_start();
+        let Some(text) = ["///", "//!"].iter().find_map(|mark| line.strip_prefix(mark)) else {
+            is_inside = false;
+            continue;
+        };
+        let Some(language) = text.trim_start().strip_prefix("```") else { continue };
+        is_inside = !is_inside;
+        let is_rust = ["", "rust", "no_run", "should_panic", "compile_fail"].contains(&language.trim());
+        if is_inside && is_rust {
+            found.push(index + 1);
+        }
+    }
     found
 }
 

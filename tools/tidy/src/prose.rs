@@ -118,8 +118,8 @@ const NOT_COUNTED: &[&str] = &[
     "docs/evidence",
     "CHANGELOG.md",
     "tools/tidy/src/prose.rs",
-    "tools/tidy/tests/house.rs",
-    "tools/tidy/tests/prose.rs",
+    "tools/tidy/tests/quick/house.rs",
+    "tools/tidy/tests/quick/prose.rs",
 ];
 
 /// A construction in a text.

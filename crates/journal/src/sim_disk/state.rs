@@ -447,7 +447,7 @@ fn apply_names(names: &mut BTreeMap<String, usize>, renaming: &Renaming) {
 impl Node {
     fn extend(&mut self, length: usize) {
         if length > self.cached.len() {
-            Arc::make_mut(&mut self.cached).resize(length, 0);
+            grow(&mut self.cached, length);
             self.pending.push(Change::Length(length));
         }
     }
@@ -482,7 +482,7 @@ impl Node {
             match change {
                 Change::Length(length) => {
                     if length > self.durable.len() && keeper.keeps_half() {
-                        Arc::make_mut(&mut self.durable).resize(length, 0);
+                        grow(&mut self.durable, length);
                     }
                 }
                 Change::Write { offset, bytes } => {
@@ -493,6 +493,13 @@ impl Node {
         let is_true_now = keeper.kept == SurvivingData::Everything;
         self.lies.retain_mut(|lie| !std::mem::take(&mut lie.is_rewritten) || !is_true_now);
     }
+}
+
+/// Appends zeros. Without optimisation, `resize` would write them one by one.
+fn grow(content: &mut Arc<Vec<u8>>, length: usize) {
+    let mut grown = vec![0; length];
+    grown[..content.len()].copy_from_slice(content);
+    *content = Arc::new(grown);
 }
 
 /// Decides which unsynced changes reach the medium.

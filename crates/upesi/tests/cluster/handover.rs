@@ -27,74 +27,91 @@ const CONNECTIONS: usize = 200;
 const PAUSE: Duration = Duration::from_millis(200);
 /// Answers between two handovers.
 const ANSWERS: u64 = 1_000;
-/// Longest permitted wait for an answer of the shipped build. A build without optimisation takes longer for its TLS
-/// handshakes.
+const IS_OPTIMISED: bool = !cfg!(debug_assertions);
+/// Longest permitted wait for an answer, with optimised clients.
 const WAIT_MAX: Duration = Duration::from_millis(200);
 
 /// Clients that send requests on their connections until the test ends them.
 struct Clients {
     ends: watch::Sender<bool>,
-    answers: Arc<AtomicU64>,
-    /// Returns the longest wait.
-    thread: JoinHandle<Duration>,
+    seen: Arc<Seen>,
+    thread: JoinHandle<()>,
+}
+
+/// What the clients have seen.
+#[derive(Default)]
+struct Seen {
+    answers: AtomicU64,
+    /// Answers 503.
+    rejections: AtomicU64,
+    /// The longest wait for an answer since the last look, in microseconds.
+    longest_us: AtomicU64,
 }
 
 impl Clients {
     fn start(worlds: &[World], pki: &Pki) -> Self {
         let (ends, ended) = watch::channel(false);
-        let answers = Arc::<AtomicU64>::default();
+        let seen = Arc::<Seen>::default();
         let caller = |number: usize| {
             let id = format!("01563e3a-b5d3-4676-8c61-{number:012}");
             let sent = Message::get(&id, "dfsp-1").into_sent();
             (pki.caller(Some("client"), worlds[number % worlds.len()].ports[0]), sent)
         };
         let callers: Vec<_> = (0..CONNECTIONS).map(caller).collect();
-        let counted = Arc::clone(&answers);
+        let shared = Arc::clone(&seen);
         let run = async move {
             let mut clients = JoinSet::new();
             for (caller, sent) in callers {
-                clients.spawn(ask(caller, sent, ended.clone(), Arc::clone(&counted)));
+                clients.spawn(ask(caller, sent, ended.clone(), Arc::clone(&shared)));
             }
-            let mut longest = Duration::ZERO;
-            while let Some(waited) = clients.join_next().await {
-                longest = longest.max(waited.unwrap());
+            while let Some(client) = clients.join_next().await {
+                client.unwrap();
             }
-            longest
         };
-        Self { ends, answers, thread: std::thread::spawn(move || block_on(run)) }
+        Self { ends, seen, thread: std::thread::spawn(move || block_on(run)) }
     }
 
     /// Waits for this many further answers.
     fn wait_for_answers(&self, count: u64) {
-        let (since, before) = (Instant::now(), self.answers.load(Ordering::Relaxed));
-        while self.answers.load(Ordering::Relaxed) < before + count {
+        let (since, before) = (Instant::now(), self.seen.answers.load(Ordering::Relaxed));
+        while self.seen.answers.load(Ordering::Relaxed) < before + count {
             assert!(!self.thread.is_finished(), "a client failed");
             assert!(since.elapsed() < PATIENCE, "the clients get no answers");
             std::thread::sleep(PAUSE);
         }
     }
 
-    fn end(self) -> Duration {
+    /// The longest wait for an answer since the last call.
+    fn take_longest(&self) -> Duration {
+        Duration::from_micros(self.seen.longest_us.swap(0, Ordering::Relaxed))
+    }
+
+    fn end(self) {
         self.ends.send_replace(true);
-        self.thread.join().unwrap()
+        self.thread.join().unwrap();
     }
 }
 
-/// Sends a request again and again. Returns the longest wait for an answer, except the first, which includes the
-/// handshake.
-async fn ask(caller: Caller, sent: Sent, ended: watch::Receiver<bool>, answers: Arc<AtomicU64>) -> Duration {
-    let (mut longest, mut is_first) = (Duration::ZERO, true);
+/// Sends a request again and again. The first wait does not count, because it includes the handshake.
+async fn ask(caller: Caller, sent: Sent, ended: watch::Receiver<bool>, seen: Arc<Seen>) {
+    let mut is_first = true;
     while !*ended.borrow() {
         let asked = Instant::now();
         let answer = caller.send(&sent).await.unwrap();
-        assert_eq!(answer.status, 202, "{answer:?}");
-        if !std::mem::take(&mut is_first) {
-            longest = longest.max(asked.elapsed());
+        if IS_OPTIMISED || answer.status != 503 {
+            assert_eq!(answer.status, 202, "{answer:?}");
+        } else {
+            // On a busy machine, a node can be too far behind the leader to forward requests.
+            assert!(answer.head.contains("retry-after"), "{answer:?}");
+            seen.rejections.fetch_add(1, Ordering::Relaxed);
         }
-        answers.fetch_add(1, Ordering::Relaxed);
+        if !std::mem::take(&mut is_first) {
+            let waited = u64::try_from(asked.elapsed().as_micros()).unwrap();
+            seen.longest_us.fetch_max(waited, Ordering::Relaxed);
+        }
+        seen.answers.fetch_add(1, Ordering::Relaxed);
         sleep(PAUSE).await;
     }
-    longest
 }
 
 /// Number of TLS handshakes on the port for DFSPs, with any outcome.
@@ -130,6 +147,9 @@ fn handover_under_load_closes_no_connection() {
     let load = block_on(worlds[0].load(1));
     let clients = Clients::start(&worlds, &of_dfsps);
     clients.wait_for_answers(ANSWERS);
+    let _with_handshakes = clients.take_longest();
+    clients.wait_for_answers(ANSWERS);
+    let longest_before = clients.take_longest();
     let before = [0, 1].map(|node| handshakes(&worlds[node]));
     assert_eq!(before.iter().sum::<u64>(), CONNECTIONS as u64, "{before:?}");
     for (from, to) in [(0, 1), (1, 0)] {
@@ -139,10 +159,17 @@ fn handover_under_load_closes_no_connection() {
         clients.wait_for_answers(ANSWERS);
     }
     let after = [0, 1].map(|node| handshakes(&worlds[node]));
-    let longest = clients.end();
-    println!("{CONNECTIONS} connections, 2 handovers: the longest wait was {} ms", longest.as_millis());
+    let longest = clients.take_longest();
+    let rejections = clients.seen.rejections.load(Ordering::Relaxed);
+    clients.end();
+    println!(
+        "{CONNECTIONS} connections: the longest wait was {} ms before the handovers, {} ms during them; {rejections} \
+         requests were rejected",
+        longest_before.as_millis(),
+        longest.as_millis()
+    );
     assert_eq!(after, before, "clients had to connect again");
-    assert!(cfg!(debug_assertions) || longest <= WAIT_MAX, "a request waited {} ms", longest.as_millis());
+    assert!(!IS_OPTIMISED || longest <= WAIT_MAX, "a request waited {} ms", longest.as_millis());
     drop(load);
     stops(one);
     stops(other);

@@ -28,9 +28,9 @@ struct TestOutput {
 impl TestOutput {
     /// Runs the test. The test is built like all tests, but the hub is the given program. The seed is mixed, so that
     /// neighbouring seeds have nothing in common. Panics with the end of the output if the test fails.
-    fn by(file: &str, test: &str, variables: [&str; 2], seed: u64, count: u64) -> Self {
+    fn by(program: &str, test: &str, variables: [&str; 2], seed: u64, count: u64) -> Self {
         let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-        command.args(["test", "--quiet", "--locked", "--package", "upesi", "--test", file]);
+        command.args(["test", "--quiet", "--locked", "--package", "upesi", "--test", program]);
         command.args(["--", "--exact", test, "--nocapture"]);
         command.env(variables[0], seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_string());
         command.env(variables[1], count.to_string());
@@ -82,11 +82,11 @@ pub(super) const KILL9: Trial = Trial {
 fn kill_under_load(seed: u64) -> Tally {
     let is_leaving = seed % 2 == 1;
     let test = if is_leaving {
-        "kills_with_retention_lose_nothing_and_restore_nothing"
+        "crash_run::kills_with_retention_lose_nothing_and_restore_nothing"
     } else {
-        "kills_under_load_lose_no_acknowledged_transfer"
+        "crash_run::kills_under_load_lose_no_acknowledged_transfer"
     };
-    let told = TestOutput::by("crash_run", test, CRASH, seed, KILLS_UNDER_LOAD);
+    let told = TestOutput::by("faults", test, CRASH, seed, KILLS_UNDER_LOAD);
     Tally::of([
         (Tally::UNITS, KILLS_UNDER_LOAD),
         ("lives of a data directory", 1),
@@ -109,8 +109,8 @@ pub(super) const KILL9_SETTLEMENT: Trial = Trial {
 };
 
 fn kill_while_settling(seed: u64) -> Tally {
-    let test = "settlements_continue_after_kills";
-    let told = TestOutput::by("crash_settlement", test, CRASH, seed, KILLS_WHILE_SETTLING);
+    let test = "crash_settlement::settlements_continue_after_kills";
+    let told = TestOutput::by("faults", test, CRASH, seed, KILLS_WHILE_SETTLING);
     Tally::of([
         (Tally::UNITS, told.number(" cut off")),
         ("kills", KILLS_WHILE_SETTLING),
@@ -181,11 +181,11 @@ pub(super) const POWER_LOSS: Trial = Trial {
 fn lose_power(seed: u64) -> Tally {
     let (is_archive_alone, is_leaving) = (seed % 3 == 1, seed % 3 == 2);
     let test = match seed % 3 {
-        0 => "power_loss_loses_no_acknowledged_transfer",
-        1 => "power_loss_loses_nothing_that_is_only_in_the_archive",
-        _ => "power_loss_with_retention_loses_and_restores_nothing",
+        0 => "power_loss::power_loss_loses_no_acknowledged_transfer",
+        1 => "power_loss::power_loss_loses_nothing_that_is_only_in_the_archive",
+        _ => "power_loss::power_loss_with_retention_loses_and_restores_nothing",
     };
-    let told = TestOutput::by("power_loss", test, POWER, seed, LIVES);
+    let told = TestOutput::by("faults", test, POWER, seed, LIVES);
     Tally::of([
         (Tally::UNITS, told.number(" times the power went, ")),
         ("directories", 1),

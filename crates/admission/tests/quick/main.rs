@@ -1,0 +1,4 @@
+//! The tests that take seconds.
+
+mod admission;
+mod shares;

@@ -1,0 +1,5 @@
+//! The tests that take seconds.
+
+mod common;
+mod signatures;
+mod submitted;

@@ -1,0 +1,7 @@
+//! The tests that take seconds.
+
+mod common;
+mod kept;
+mod policy;
+mod quotes;
+mod strangers;

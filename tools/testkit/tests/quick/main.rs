@@ -1,0 +1,4 @@
+//! The tests that take seconds.
+
+mod sim_log;
+mod stepper;

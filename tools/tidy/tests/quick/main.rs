@@ -1,0 +1,7 @@
+//! The tests that take seconds.
+
+mod documented;
+mod house;
+mod imports;
+mod prose;
+mod wrap;
