@@ -336,7 +336,10 @@ fn assert_repeatable(seeds: Range<u64>, plan: &Plan) -> Vec<Outcome> {
 fn every_planted_bug_is_found() {
     for &bug in Bug::value_variants() {
         let plan = Plan { bug: Some(bug), ..Plan::default() };
-        let found = (0..SEEDS_PER_BUG).map(|seed| run(seed, &plan)).find(|outcome| !outcome.is_sound());
+        // Without this, the search for one bug takes longer than the search for all others.
+        let first = if bug == Bug::LeavesCapsRaised { 53 } else { 0 };
+        let seeds = (first..SEEDS_PER_BUG).chain(0..first);
+        let found = seeds.map(|seed| run(seed, &plan)).find(|outcome| !outcome.is_sound());
         let found = found.unwrap_or_else(|| panic!("{bug:?} is not found in {SEEDS_PER_BUG} worlds"));
         eprintln!("{bug:?}: seed {}: {}", found.seed, found.findings[0]);
         let expected = findings_of(bug);
