@@ -497,9 +497,8 @@ impl Node {
 
 /// Appends zeros. Without optimisation, `resize` would write them one by one.
 fn grow(content: &mut Arc<Vec<u8>>, length: usize) {
-    let mut grown = vec![0; length];
-    grown[..content.len()].copy_from_slice(content);
-    *content = Arc::new(grown);
+    let zeros = vec![0; length - content.len()];
+    Arc::make_mut(content).extend_from_slice(&zeros);
 }
 
 /// Decides which unsynced changes reach the medium.
