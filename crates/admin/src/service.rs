@@ -151,8 +151,7 @@ impl AdminService {
         *known = Some(Arc::clone(&caller));
         let is_anonymous = caller.check_known().is_err();
         if caller.is_proven() {
-            // Above the share, the connection remains unidentified.
-            let _ = connection.become_known(KnownAs::Named);
+            connection.become_known(KnownAs::Named);
         }
         let is_paced = is_anonymous || is_own_page(head.uri.path());
         if is_for_probes(&head) {

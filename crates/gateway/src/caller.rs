@@ -17,9 +17,7 @@ use proof::ProofError;
 use tokio::time::Instant;
 use upesi_engine::{Participants, SharedParticipants};
 use upesi_fspiop::SyncError;
-use upesi_http::{
-    CertificateFacts, Connection, Failures, KnownAs, OtherIdentity, OverShare, Peer, PeerIdentity,
-};
+use upesi_http::{CertificateFacts, Connection, Failures, KnownAs, OtherIdentity, Peer, PeerIdentity};
 use upesi_ledger::{Binding, BindingKind, Participant, ParticipantId};
 use upesi_oidc::TokenFault;
 use upesi_types::{ErrorCode, FspId};
@@ -56,8 +54,8 @@ impl<'a> Caller<'a> {
     }
 
     /// Records that the connection has carried a request of this participant.
-    pub(crate) fn introduce(self, connection: &Connection) -> Result<(), OverShare> {
-        connection.become_known(self.known_as())
+    pub(crate) fn introduce(self, connection: &Connection) {
+        connection.become_known(self.known_as());
     }
 
     /// The authenticated participant, if there is one.
@@ -346,12 +344,11 @@ impl Callers {
     }
 
     /// Looks up the participant of a new connection's certificate, and counts the connection for that participant.
-    pub(crate) fn meet(&self, connection: &Connection) -> Result<(), OverShare> {
-        let Some(peer) = connection.peer() else { return Ok(()) };
-        match self.look_up(peer, connection, self.participants.generation()) {
-            Ok(Some(identity)) => connection.become_known(KnownAs::Participant(identity.number)),
-            // An unbound or ambiguous certificate is checked with each request.
-            Ok(None) | Err(_) => Ok(()),
+    pub(crate) fn meet(&self, connection: &Connection) {
+        let Some(peer) = connection.peer() else { return };
+        // An unbound or ambiguous certificate is checked with each request.
+        if let Ok(Some(identity)) = self.look_up(peer, connection, self.participants.generation()) {
+            connection.become_known(KnownAs::Participant(identity.number));
         }
     }
 

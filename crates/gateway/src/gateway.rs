@@ -13,7 +13,7 @@ use upesi_admission::SourceId;
 use upesi_delivery::{Accepted, Handler, Request};
 use upesi_engine::{Clock, EngineHandle, SharedParticipants};
 use upesi_fspiop::{Operation, Route, SyncError, Unroutable};
-use upesi_http::{BodyError, Connection, Full, Incoming, OverPace, OverShare, Pace, Service, body, server};
+use upesi_http::{BodyError, Connection, Full, Incoming, OverPace, Pace, Service, body, server};
 use upesi_oidc::Provider;
 use upesi_types::{ErrorCode, Timestamp};
 
@@ -287,7 +287,7 @@ impl<H: Handler> Gateway<H> {
         let proof = request::SenderProof { authenticator: &*self.authenticator, is_known };
         let request = request::read(route, head.parts, bytes, &self.config, proof, present);
         match &request {
-            Ok(_) => self.introduce(head)?,
+            Ok(_) => self.introduce(head),
             Err(error) if error.code == ErrorCode::INVALID_SIGNATURE => {
                 self.rates.signature_failed(head.caller, head.received);
             }
@@ -315,11 +315,10 @@ impl<H: Handler> Gateway<H> {
     }
 
     /// Once a connection has carried a valid request of a participant, it counts as that participant's connection.
-    fn introduce(&self, Head { caller, connection, .. }: Head<'_>) -> Result<(), SyncError> {
-        if connection.is_known() || !self.gate.knows(caller) {
-            return Ok(());
+    fn introduce(&self, Head { caller, connection, .. }: Head<'_>) {
+        if !connection.is_known() && self.gate.knows(caller) {
+            caller.introduce(connection);
         }
-        caller.introduce(connection).map_err(|OverShare| answer::busy())
     }
 
     async fn read_body(&self, head: Head<'_>, body: Incoming, max: usize) -> Result<Bytes, SyncError> {
@@ -478,8 +477,8 @@ impl<H: Handler> Service for Gateway<H> {
                         return Box::pin(self.deny(denial, route, &parts, body, connection, received)).await;
                     }
                 };
-                if caller.identity().is_some() && caller.introduce(connection).is_err() {
-                    return self.answer_over_pace();
+                if caller.identity().is_some() {
+                    caller.introduce(connection);
                 }
                 let head = Head { parts: &parts, caller, connection, received };
                 if let Err(refused) = self.admit(operation, head, &body) {
@@ -512,8 +511,8 @@ impl<H: Handler> Service for Gateway<H> {
         answer
     }
 
-    fn meet(&self, connection: &Connection) -> Result<(), OverShare> {
-        self.callers.meet(connection)
+    fn meet(&self, connection: &Connection) {
+        self.callers.meet(connection);
     }
 
     async fn hold_back(&self, connection: &Connection) {

@@ -35,8 +35,8 @@ pub use http_body_util::Full;
 pub use hyper::body::Incoming;
 pub use server::{
     BindError, BoundServer, Connection, Failures, HandshakeCounts, HandshakeOutcome, KnownAs, Limits,
-    OtherIdentity, OverPace, OverShare, Pace, PaceLimits, PeerIdentity, ProxyCounts, ProxyHeader,
-    ProxyProtocol, ProxyRefusal, Server, ServerTlsOptions, Service,
+    OtherIdentity, OverPace, Pace, PaceLimits, PeerIdentity, ProxyCounts, ProxyHeader, ProxyProtocol,
+    ProxyRefusal, Server, ServerTlsOptions, Service,
 };
 pub use upesi_tls::{CertificateFacts, ClientTls, Fingerprint, Peer, ServerTls, VerifiedIssuer};
 pub use url::{Origin, Schemes, Target, UrlError, too_large_port};

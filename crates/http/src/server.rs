@@ -38,7 +38,6 @@ mod turns;
 
 pub use connection::{Connection, Direct, KnownAs, OtherIdentity, PeerIdentity, WaitingRequest};
 pub use failures::Failures;
-pub use holders::OverShare;
 pub use pace::{OverPace, Pace, PaceLimits};
 pub use proxied::{
     HEADER_BYTES_MAX as PROXY_HEADER_BYTES_MAX, NotAProxyHeader, PROXY_HEADERS_MAX, ProxyCounts, ProxyHeader,
@@ -57,13 +56,7 @@ pub trait Service: Send + Sync + 'static {
     ) -> impl Future<Output = Response<Full<Bytes>>> + Send;
 
     /// Records the participant of a new connection's certificate, before the first request.
-    ///
-    /// # Errors
-    /// Its participant has reached its limit of connections: the connection's first request is answered by
-    /// [`Service::refuse`].
-    fn meet(&self, _connection: &Connection) -> Result<(), OverShare> {
-        Ok(())
-    }
+    fn meet(&self, _connection: &Connection) {}
 
     /// Waits before [`Service::reject`], to limit the rate of its answers.
     fn hold_back(&self, _connection: &Connection) -> impl Future<Output = ()> + Send {
@@ -107,7 +100,8 @@ pub struct Limits {
     /// Maximum number of unidentified connections of one address. For a further one, others of that address are closed.
     pub anonymous_per_address_max: usize,
     /// Maximum number of connections of one known party: a participant, or a certificate or address that acts for
-    /// several. For a further one, another connection of that party is closed.
+    /// several. For a further one, another connection of that party is closed, if it waits for the rest of a request
+    /// or has been idle for long. Otherwise the further one ends with its first answer.
     pub connections_per_participant_max: usize,
     /// Maximum number of concurrent requests of an HTTP/2 connection. A server processes at most `connections_max` at
     /// the same time, in addition to the first request of each connection. The limit of a party equals its limit of
@@ -256,6 +250,11 @@ impl Server {
     /// Number of connections closed since the start to make room for new ones.
     pub fn connections_made_way(&self) -> usize {
         self.shared.made_way()
+    }
+
+    /// Number of connections since the start that ended with an answer because their party had reached its limit.
+    pub fn connections_over_share(&self) -> usize {
+        self.shared.over_share()
     }
 
     /// Number of failed accepts since the start, for example for lack of descriptors.

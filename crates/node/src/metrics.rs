@@ -158,6 +158,11 @@ impl Metrics {
                 "Connections closed to make room for new ones",
                 fspiop.connections_made_way(),
             ),
+            (
+                "upesi_http_connections_over_share",
+                "Connections closed after an answer because their DFSP had its share of connections",
+                fspiop.connections_over_share(),
+            ),
             ("upesi_http_accept_failures", "Failures to accept a connection", fspiop.accepts_failed()),
         ] {
             counter(text, name, help, count as u64);

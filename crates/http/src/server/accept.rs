@@ -66,6 +66,10 @@ impl AcceptState {
         self.room.made_way()
     }
 
+    pub(super) fn over_share(&self) -> usize {
+        self.room.over_share()
+    }
+
     pub(super) fn failed(&self) -> usize {
         self.failed.load(Ordering::Relaxed)
     }

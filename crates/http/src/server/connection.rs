@@ -17,7 +17,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use upesi_tls::Peer;
 
 pub use self::direct::Direct;
-use super::holders::{Holder, OverShare};
+use super::holders::Holder;
 use super::room::ConnectionRoom;
 use super::streams::{self, InFlight, Streams};
 use super::supervision::{Guard, Order, Phase, SupervisedConnection};
@@ -34,6 +34,8 @@ pub struct Connection {
     watched: Arc<SupervisedConnection>,
     /// [`ANONYMOUS`], [`NAMED`], or the number of a participant from [`PARTICIPANTS`] on.
     known_as: AtomicU64,
+    /// Whether the connection ends with its next answer, because its party has reached its limit of connections.
+    is_over_share: AtomicBool,
     /// The time until which the requests of [`Pace::keep_probe`](super::Pace::keep_probe) have used up their rate.
     pub(super) probed_until_ns: AtomicU64,
     identity: OnceLock<PeerIdentity>,
@@ -85,6 +87,7 @@ impl Connection {
             room,
             watched,
             known_as: AtomicU64::new(ANONYMOUS),
+            is_over_share: AtomicBool::new(false),
             probed_until_ns: AtomicU64::new(0),
             identity: OnceLock::new(),
             looked_up_at: AtomicU64::new(NEVER),
@@ -130,12 +133,10 @@ impl Connection {
     }
 
     /// Records that the connection carried a request of this party. From now on it counts for the party, and
-    /// unidentified connections make room before it.
-    ///
-    /// # Errors
-    /// The party has reached its limit of connections, and none of them can make room. The request must be rejected;
-    /// the connection remains unchanged.
-    pub fn become_known(&self, known_as: KnownAs) -> Result<(), OverShare> {
+    /// unidentified connections make room before it. If the party has reached its limit of connections, and none of
+    /// them can make room, the connection ends with its next answer, and makes room like an unidentified one until
+    /// then.
+    pub fn become_known(&self, known_as: KnownAs) {
         // One task serves all requests of a connection, so this value has no concurrent changes.
         let before = self.known_as.load(Ordering::Relaxed);
         let wanted = match known_as {
@@ -143,7 +144,7 @@ impl Connection {
             KnownAs::Named => NAMED,
         };
         if before == wanted || before == NAMED {
-            return Ok(());
+            return;
         }
         let (now, number) = match known_as {
             KnownAs::Participant(number) if before == ANONYMOUS => (wanted, Some(number)),
@@ -151,10 +152,15 @@ impl Connection {
         };
         if let Some(room) = &self.room {
             let holder = number.map(Holder::Participant).or_else(|| self.unproven_holder());
-            holder.map_or(Ok(()), |holder| room.move_to(&self.watched, holder))?;
+            let is_over_share = holder.is_some_and(|holder| !room.move_to(&self.watched, holder));
+            self.is_over_share.store(is_over_share, Ordering::Relaxed);
         }
         self.known_as.store(now, Ordering::Relaxed);
-        Ok(())
+    }
+
+    /// Whether the connection ends with its next answer, because its party has reached its limit of connections.
+    pub(super) fn is_over_share(&self) -> bool {
+        self.is_over_share.load(Ordering::Relaxed)
     }
 
     fn unproven_holder(&self) -> Option<Holder> {
@@ -249,7 +255,7 @@ where
     let Accepted { service, over_cap, address, room, guard, bounds, .. } = accepted;
     let head_bytes_max = bounds.head_bytes_max;
     let connection = Connection::new(address, room, guard.0.clone(), None);
-    let over_cap = over_cap || service.meet(&connection).is_err();
+    service.meet(&connection);
     let serving = Arc::new(ConnectionService { service, over_cap, connection });
     let has_asked = AtomicBool::new(false);
     let answer = service_fn(|request| {
@@ -263,7 +269,8 @@ where
                 serving.service.hold_back(&serving.connection).await;
                 last(serving.service.reject(&request, refusal))
             } else {
-                serving.service.call(request, &serving.connection).await
+                let response = serving.service.call(request, &serving.connection).await;
+                if serving.connection.is_over_share() { last(response) } else { response }
             };
             serving.connection.watched.enter(Phase::Idle);
             Ok::<_, Infallible>(response)

@@ -39,10 +39,6 @@ impl Holder {
     }
 }
 
-/// The holder has reached its limit of connections, and none of them can make room.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct OverShare;
-
 /// Number of connections of one holder, and of their HTTP/2 requests in flight.
 #[derive(Debug, Default)]
 struct Counts {

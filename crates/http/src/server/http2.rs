@@ -98,7 +98,6 @@ struct Http2Service<S> {
     service: Arc<S>,
     connection: Connection,
     streams: Arc<Streams>,
-    is_over_share: bool,
 }
 
 impl<S: Service> Http2Service<S> {
@@ -107,10 +106,7 @@ impl<S: Service> Http2Service<S> {
         mut request: Request<Incoming>,
     ) -> Result<Response<AnswerBody>, h2::Error> {
         let begun = self.streams.begin().map_err(|ConnectionEnding| h2::Reason::REFUSED_STREAM)?;
-        if self.is_over_share {
-            self.connection.distrust();
-        }
-        if self.is_over_share || !begun.has_place {
+        if !begun.has_place {
             let waiting = self.connection.wait();
             sleep(REFUSAL_HOLD).await;
             drop(waiting);
@@ -129,7 +125,7 @@ impl<S: Service> Http2Service<S> {
             leave_body(&mut response);
         }
         let response = as_http2(response, begun.answered());
-        if is_last {
+        if is_last || self.connection.is_over_share() {
             self.connection.distrust();
         }
         Ok(response)
@@ -176,8 +172,8 @@ where
     let mut last_step = None;
     let streams = Streams::new(guard.0.clone(), bounds.in_flight.clone());
     let connection = Connection::new(address, room, guard.0.clone(), Some(streams.clone()));
-    let is_over_share = service.meet(&connection).is_err();
-    let serving = Arc::new(Http2Service { service, connection, streams: streams.clone(), is_over_share });
+    service.meet(&connection);
+    let serving = Arc::new(Http2Service { service, connection, streams: streams.clone() });
     let arrivals = Arrivals::default();
     let connection = builder(&bounds, &arrivals).serve_connection(
         TokioIo::new(Transport::multiplexed(stream, guard.0.clone(), streams.clone())),

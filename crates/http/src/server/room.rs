@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::Limits;
-use super::holders::{Holder, HolderSlot, Holders, OverShare};
+use super::holders::{Holder, HolderSlot, Holders};
 use super::open_connections::{OpenConnection, OpenConnections};
-use super::supervision::{Candidate, Class, SupervisedConnection, Supervisor};
+use super::supervision::{Candidate, Class, FairParts, SupervisedConnection, Supervisor};
 use super::turns::FairTurns;
 
 /// Maximum number of connections that are closed together to make room.
@@ -33,6 +33,7 @@ pub(super) struct ConnectionRoom {
     holders: Arc<Holders>,
     made_way: AtomicUsize,
     refused: AtomicUsize,
+    over_share: AtomicUsize,
     /// Candidates found by the last searches, of a holder or of all: connections with unread answers and waiting
     /// connections. The best candidate is the last. Connections that begin to wait later rank after them.
     found: Mutex<HashMap<Option<Holder>, Vec<Candidate>>>,
@@ -51,6 +52,7 @@ impl ConnectionRoom {
             holders: Arc::new(Holders::new(limits)),
             made_way: AtomicUsize::new(0),
             refused: AtomicUsize::new(0),
+            over_share: AtomicUsize::new(0),
             found: Mutex::default(),
             turns: supervisors.iter().map(|_| Arc::default()).collect(),
             supervisors,
@@ -94,7 +96,7 @@ impl ConnectionRoom {
             return self.holders.held(Holder::Anonymous(address)) < part;
         }
         let mut candidates = Vec::new();
-        handshakes.candidates(None, 0, &mut candidates);
+        handshakes.candidates(None, FairParts::OF_ONE_HOLDER, &mut candidates);
         candidates.sort_by_cached_key(|candidate| (candidate.of_holder(), Reverse(candidate.rank)));
         self.let_go(&mut candidates, batch_of(handshakes_max))
     }
@@ -109,6 +111,11 @@ impl ConnectionRoom {
         self.refused.load(Ordering::Relaxed)
     }
 
+    /// Number of connections beyond the limit of their party since the start.
+    pub(super) fn over_share(&self) -> usize {
+        self.over_share.load(Ordering::Relaxed)
+    }
+
     /// Counts a rejected connection.
     pub(super) fn refuse(&self) {
         self.refused.fetch_add(1, Ordering::Relaxed);
@@ -119,14 +126,16 @@ impl ConnectionRoom {
         (self.open.open(), self.holders.seat(Holder::Anonymous(address)))
     }
 
-    /// Assigns a connection to another holder. If that has reached its limit, one of its other connections is closed.
-    pub(super) fn move_to(&self, watched: &SupervisedConnection, holder: Holder) -> Result<(), OverShare> {
-        if self.holders.is_full(holder) && !self.make(1, Some(holder)) {
-            self.refuse();
-            return Err(OverShare);
+    /// Assigns a connection to another holder. If that has reached its limit, one of its other connections is closed;
+    /// if none of them may be closed, the connection remains as it is, and the result is `false`.
+    pub(super) fn move_to(&self, watched: &SupervisedConnection, holder: Holder) -> bool {
+        let has_room = !self.holders.is_full(holder) || self.make(1, Some(holder));
+        if has_room {
+            watched.become_known(self.holders.seat(holder));
+        } else {
+            self.over_share.fetch_add(1, Ordering::Relaxed);
         }
-        watched.become_known(self.holders.seat(holder));
-        Ok(())
+        has_room
     }
 
     /// Whether all slots are taken and the maximum number of connections is closing: newcomers then wait for them
@@ -164,8 +173,11 @@ impl ConnectionRoom {
             return true;
         }
         let mut candidates = self.first_of(&self.supervisors, of);
+        // Newcomers of a crowd may rank before the others by the time that the others' turn comes.
+        let has_crowd = candidates.iter().any(|candidate| candidate.rank.0 == Class::AnonymousCrowd);
+        let last = if has_crowd { Class::AnonymousCrowd } else { Class::Waiting };
         let went = self.let_go(&mut candidates, count);
-        let is_kept = |class| class <= Class::Waiting || (class == Class::Crowd && of.is_some());
+        let is_kept = |class| class <= last || (class == Class::Crowd && of.is_some());
         candidates.retain(|candidate| is_kept(candidate.rank.0));
         if found.len() >= FOUND_HOLDERS_MAX {
             found.clear();
@@ -187,11 +199,10 @@ impl ConnectionRoom {
 
     /// Candidates for making room, of a holder or of all: the best one is the last.
     fn first_of(&self, supervisors: &[Arc<Supervisor>], of: Option<Holder>) -> Vec<Candidate> {
-        // Any waiting connection of a holder makes room for that holder's newcomer.
-        let part = if of.is_some() { 0 } else { self.equal_part() };
+        let fair = if of.is_some() { FairParts::OF_ONE_HOLDER } else { self.fair_parts() };
         let mut candidates = Vec::new();
         for supervisor in supervisors {
-            supervisor.candidates(of.as_ref(), part, &mut candidates);
+            supervisor.candidates(of.as_ref(), fair, &mut candidates);
         }
         if candidates.len() > FOUND_MAX {
             candidates.select_nth_unstable_by_key(FOUND_MAX, |candidate| candidate.rank);
@@ -201,10 +212,14 @@ impl ConnectionRoom {
         candidates
     }
 
-    /// Number of connections per holder if the known holders and a newcomer shared them equally. A holder always keeps
-    /// its last connection.
-    fn equal_part(&self) -> usize {
-        (self.connections_max / (self.holders.known() + 1)).max(1)
+    /// The parts if all holders and a newcomer shared the connections equally. The part of a known holder does not
+    /// depend on the number of addresses, and a known holder always keeps its last connection.
+    fn fair_parts(&self) -> FairParts {
+        let (known, addresses) = (self.holders.known(), self.holders.addresses());
+        FairParts {
+            of_address: self.connections_max / (known + addresses + 1),
+            of_known: (self.connections_max / (known + 1)).max(1),
+        }
     }
 }
 
@@ -245,7 +260,7 @@ mod tests {
         let (open, seat) = room.take(IpAddr::V4(Ipv4Addr::new(192, 0, 2, number)));
         let guard = room.supervisors[0].watch(usize::from(number), Some(seat), None);
         if let Some(participant) = participant {
-            room.move_to(&guard.0, Holder::Participant(participant)).unwrap();
+            assert!(room.move_to(&guard.0, Holder::Participant(participant)));
         }
         guard.0.enter(phase);
         (open, guard)
@@ -300,6 +315,51 @@ mod tests {
         }
         assert_eq!(others.len(), MAX / 3);
         assert!(room.is_there_for_handshake(address(3), MAX), "yet another address");
+    }
+
+    #[test]
+    fn participant_at_its_limit_replaces_connections_that_are_idle_for_long() {
+        let room = room(&Limits { connections_per_participant_max: 2, ..Limits::default() });
+        let told = |guard: &Guard| guard.0.order(&Context::from_waker(Waker::noop()));
+        let [used, idle] = [1, 2].map(|number| connect(&room, number, Some(1), Phase::Idle));
+        let newcomer = || {
+            let (open, seat) = room.take(IpAddr::V4(Ipv4Addr::LOCALHOST));
+            (open, room.supervisors[0].watch(3, Some(seat), None))
+        };
+        let (_open, surplus) = newcomer();
+        assert!(!room.move_to(&surplus.0, Holder::Participant(1)), "both may be about to be used");
+        assert!(!surplus.0.is_known(), "it makes room like an unidentified connection");
+        pass(&room, TEN_SECONDS);
+        used.1.0.enter(Phase::Idle);
+        let (_open, next) = newcomer();
+        assert!(room.move_to(&next.0, Holder::Participant(1)));
+        assert_eq!([&used.1, &idle.1, &surplus].map(told), [Order::Serve, Order::Yield, Order::Serve]);
+        assert_eq!((room.over_share(), room.made_way()), (1, 1));
+    }
+
+    /// After a restart, many clients connect at the same time, and a new connection may have waited longest.
+    #[test]
+    fn flood_of_one_address_closes_its_own_connections() {
+        let limits = Limits { connections_max: 8, ..Limits::default() };
+        let room = room(&limits);
+        let address = |host| IpAddr::V4(Ipv4Addr::new(198, 51, 100, host));
+        let begin = |host: u8, number: usize| {
+            assert!(room.is_there_for(address(host)));
+            let (open, seat) = room.take(address(host));
+            (open, room.supervisors[0].watch(number, Some(seat), None))
+        };
+        let told = |guard: &Guard| guard.0.order(&Context::from_waker(Waker::noop()));
+        let honest = begin(1, 0);
+        pass(&room, 1);
+        let mut flood: Vec<_> = (1..30).map(|number| begin(2, number)).collect();
+        assert_eq!(told(&honest.1), Order::Serve);
+        assert_eq!(flood.iter().filter(|(_, guard)| told(guard) == Order::Serve).count(), 7);
+        // If each address has one connection, the longest wait decides.
+        flood.drain(..flood.len() - 1);
+        let army: Vec<_> = (3..9).map(|host| begin(host, 100)).collect();
+        let _newcomer = begin(9, 200);
+        assert!(flood.iter().chain(&army).all(|(_, guard)| told(guard) == Order::Serve));
+        assert_eq!(told(&honest.1), Order::Yield);
     }
 
     #[test]

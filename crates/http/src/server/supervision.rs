@@ -166,9 +166,8 @@ impl SupervisedConnection {
         self.seat.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// If it may be closed to make room: its class and the tick since which it waits. A known holder with at most
-    /// `part` connections keeps a connection that its peer may be about to use.
-    fn may_make_way(&self, part: usize) -> Option<(Class, u32)> {
+    /// If it may be closed to make room: its class and the tick since which it waits.
+    fn may_make_way(&self, fair: FairParts) -> Option<(Class, u32)> {
         let phase = self.phase();
         if phase == Phase::Closing {
             return None;
@@ -178,11 +177,16 @@ impl SupervisedConnection {
             return Some((Class::Unread, stalled_since));
         }
         let since_tick = self.since_tick.load(Ordering::Relaxed);
-        let is_of_crowd = || self.seat().as_ref().is_some_and(|seat| seat.connections() > part);
+        let has_more_than = |part| self.seat().as_ref().is_some_and(|seat| seat.connections() > part);
         let class = match (phase, self.is_known()) {
+            (Phase::Idle | Phase::Head | Phase::Waiting, false) if has_more_than(fair.of_address) => {
+                Class::AnonymousCrowd
+            }
             (Phase::Idle | Phase::Head | Phase::Waiting, false) => Class::Waiting,
             (Phase::Busy, false) => Class::Served,
-            (Phase::Idle | Phase::Head | Phase::Waiting, true) if is_of_crowd() => Class::Crowd,
+            (Phase::Head | Phase::Waiting, true) if has_more_than(fair.of_known) => Class::Crowd,
+            // The next request may be on its way. Beyond its limit, the holder's new connection ends instead.
+            (Phase::Idle, true) if fair.of_known > 0 && has_more_than(fair.of_known) => Class::Crowd,
             (Phase::Idle, true) if self.age(since_tick) >= self.supervisor.known_idle_ticks => Class::Known,
             _ => return None,
         };
@@ -236,7 +240,9 @@ impl Drop for Guard {
 pub(super) enum Class {
     /// Its peer does not read an answer: it ends at once.
     Unread,
-    /// An unidentified connection that waits for its peer: it ends at once.
+    /// An unidentified connection that waits for its peer, of an address with more than its part: it ends at once.
+    AnonymousCrowd,
+    /// An unidentified connection of another address that waits for its peer: it ends at once.
     Waiting,
     /// An unidentified connection whose request is being served: it ends with its answer.
     Served,
@@ -252,8 +258,17 @@ pub(super) struct Candidate {
     /// After the class, ordered by the time in the phase, then by age.
     pub(super) rank: (Class, Reverse<u32>, usize),
     since_tick: u32,
-    part: usize,
+    fair: FairParts,
     watched: Arc<SupervisedConnection>,
+}
+
+/// Numbers of connections that leave an equal part to all others.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct FairParts {
+    /// Of an address, for unidentified connections.
+    pub(super) of_address: usize,
+    /// Of a known holder. Up to this number, it keeps a connection that its peer may be about to use.
+    pub(super) of_known: usize,
 }
 
 impl Candidate {
@@ -272,8 +287,13 @@ impl Candidate {
             (_, Phase::Idle) => Order::Yield,
             _ => Order::Abort,
         };
-        self.watched.may_make_way(self.part) == found && self.watched.make_way(how)
+        self.watched.may_make_way(self.fair) == found && self.watched.make_way(how)
     }
+}
+
+impl FairParts {
+    /// If the connections of one holder are compared with each other.
+    pub(super) const OF_ONE_HOLDER: Self = Self { of_address: usize::MAX, of_known: 0 };
 }
 
 /// Supervises the connections of one server on one worker.
@@ -406,17 +426,17 @@ impl Supervisor {
         self.leaving.load(Ordering::Acquire)
     }
 
-    /// Adds the connections that may make room, of a holder or of all. For a known holder with more than `part`
-    /// connections, this includes connections that its peer may be about to use.
-    pub(super) fn candidates(&self, of: Option<&Holder>, part: usize, into: &mut Vec<Candidate>) {
+    /// Adds the connections that may make room, of a holder or of all. For a known holder with more than its part, this
+    /// includes connections that its peer may be about to use.
+    pub(super) fn candidates(&self, of: Option<&Holder>, fair: FairParts, into: &mut Vec<Candidate>) {
         for watched in &self.connections().watched {
             let is_of = |of| watched.seat().as_ref().is_some_and(|seat| seat.is_of(of));
             if watched.fate.load(Ordering::Acquire) != Liveness::Stands as u8 || !of.is_none_or(is_of) {
                 continue;
             }
-            let Some((class, since_tick)) = watched.may_make_way(part) else { continue };
+            let Some((class, since_tick)) = watched.may_make_way(fair) else { continue };
             let rank = (class, Reverse(watched.age(since_tick)), watched.number);
-            into.push(Candidate { rank, since_tick, part, watched: Arc::clone(watched) });
+            into.push(Candidate { rank, since_tick, fair, watched: Arc::clone(watched) });
         }
     }
 

@@ -18,8 +18,8 @@ use tokio::sync::{Notify, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use upesi_http::{
-    Bytes, Connection, Full, Incoming, KnownAs, Limits, Origin, OverShare, Pool, PoolConfig, Request,
-    Response, SendError, Server, Service, Workers,
+    Bytes, Connection, Full, Incoming, KnownAs, Limits, Origin, Pool, PoolConfig, Request, Response,
+    SendError, Server, Service, Workers,
 };
 use upesi_tls::Protocols;
 
@@ -571,10 +571,10 @@ async fn answer_is_written_before_tasks_that_the_same_event_wakes() {
 struct Meeting(Arc<Script>);
 
 impl Service for Meeting {
-    fn meet(&self, connection: &Connection) -> Result<(), OverShare> {
+    fn meet(&self, connection: &Connection) {
         let name = connection.peer().and_then(|peer| peer.facts().common_name.as_deref());
         let participant = if name == Some("greenbank") { GREENBANK } else { BLUEWALLET };
-        connection.become_known(KnownAs::Participant(participant))
+        connection.become_known(KnownAs::Participant(participant));
     }
 
     async fn call(&self, request: Request<Incoming>, connection: &Connection) -> Response<Full<Bytes>> {

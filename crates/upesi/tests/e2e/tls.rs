@@ -76,7 +76,7 @@ fn payment_uses_mutual_tls_in_both_directions() {
     world.stop_and_audit();
 }
 
-/// A waiting connection of the same certificate is closed for the next one.
+/// Connections beyond the share of their certificate end with their first answer.
 #[test]
 fn connections_of_a_certificate_are_limited() {
     let mut pki = Pki::new();
@@ -93,7 +93,8 @@ fn connections_of_a_certificate_are_limited() {
         assert_eq!(ask(caller), 202);
     }
     assert_eq!(world.wait(blue.send(&get)).unwrap().status, 202);
-    assert_eq!(world.metric("upesi_http_connections_made_way_total"), 4);
+    assert_eq!(world.metric("upesi_http_connections_over_share_total"), 4);
+    assert_eq!(world.metric("upesi_http_connections_made_way_total"), 0);
     let established = "upesi_tls_handshakes_total{port=\"fspiop\",outcome=\"established\"}";
     assert_eq!(world.metric(established), 7, "the other DFSP has kept its connection");
     drop((blue, green));

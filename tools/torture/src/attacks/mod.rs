@@ -12,7 +12,7 @@ mod streams;
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use upesi_http::Workers;
 use upesi_lab::allow_many_files;
@@ -39,6 +39,8 @@ const SETTLING: Duration = Duration::from_secs(2);
 const STREAM_PER_S: u64 = 300;
 /// The last part of a flood. The rate of delivered callbacks in it must equal the rate in the first part.
 const LAST: Duration = Duration::from_secs(15);
+/// Number of failures that a report lists.
+const FAILURES_MAX: usize = 5;
 /// Maximum time for opening the connections to be held.
 const OPENING_MAX: Duration = Duration::from_secs(20);
 
@@ -95,7 +97,7 @@ async fn suffer_on(plan: &Plan, attack: &Attack, result: &mut AttackResult) -> R
             return Err(error);
         }
     };
-    let mut trial = Trial { ground, attack, plan, windows: Vec::new(), result };
+    let mut trial = Trial { ground, attack, plan, windows: Vec::new(), phases: Vec::new(), result };
     let outcome = trial.go(&workers).await;
     trial.count().await;
     let Trial { mut ground, .. } = trial;
@@ -113,13 +115,20 @@ struct Trial<'a> {
     attack: &'a Attack,
     plan: &'a Plan,
     windows: Vec<[Option<Window>; 3]>,
+    /// The start of each phase.
+    phases: Vec<(Instant, &'static str)>,
     result: &'a mut AttackResult,
 }
 
 impl Trial<'_> {
+    fn enter(&mut self, phase: &'static str) {
+        self.phases.push((Instant::now(), phase));
+    }
+
     async fn go(&mut self, workers: &Arc<Workers>) -> Result<(), String> {
         let is_short = self.attack.descriptors.is_some();
         let _more = is_short.then(|| stream(&self.ground.simulator, STREAM_PER_S, workers));
+        self.enter("the warm-up");
         self.ground.pass(WARM_UP).await?;
         for _ in 0..self.attack.time.map_or(self.plan.rounds, |_| 1) {
             self.round().await?;
@@ -132,12 +141,14 @@ impl Trial<'_> {
         let time = self.attack.time.unwrap_or(phase);
         let place = self.windows.len();
         let before = self.ground.written_kib();
+        self.enter("the quiet phase");
         self.windows.push([Some(self.ground.pass(phase).await?), None, None]);
         let quiet = (self.ground.written_kib() - before) / phase.as_secs().max(1);
+        self.enter("the flood");
         let flood = self.begin()?;
         let [came, before] = [self.ground.endpoint.taken(), self.ground.written_kib()];
         let logged = self.ground.logged_kib();
-        let begun = std::time::Instant::now();
+        let begun = Instant::now();
         let outcome = self.flooded(&flood, time).await;
         let seconds = begun.elapsed().as_secs().max(1);
         let written = self.ground.written_kib().saturating_sub(before) / seconds;
@@ -150,10 +161,12 @@ impl Trial<'_> {
         drop(flood);
         self.ground.endpoint.behave(EndpointBehaviour::Polite);
         self.windows[place][1] = Some(outcome?);
+        self.enter("the end of the flood");
         let more = written.saturating_sub(quiet);
         self.result.written_kib_per_s = self.result.written_kib_per_s.max(more);
         self.ground.pass(SETTLING).await?;
         if self.attack.has_control {
+            self.enter("the flood on a stand-in");
             self.windows[place][2] = Some(self.control(rate_per_s).await?);
             self.ground.pass(SETTLING).await?;
         }
@@ -163,7 +176,7 @@ impl Trial<'_> {
     /// Continues the flood for that time after all connections are open. If the endpoint rejects some callbacks, counts
     /// the callbacks of the last part.
     async fn flooded(&mut self, flood: &Flood, time: Duration) -> Result<Window, String> {
-        let begun = std::time::Instant::now();
+        let begun = Instant::now();
         while !flood.stands() && begun.elapsed() < OPENING_MAX {
             self.ground.pass(SETTLING).await?;
         }
@@ -219,11 +232,14 @@ impl Trial<'_> {
 
     /// Restarts the hub during the flood. Payments pause while it is down.
     async fn restart(&mut self) -> Result<(), String> {
+        self.enter("the flood before the restart");
         let flood = self.begin()?;
         self.ground.pass(SETTLING).await?;
         self.ground.payments.pause().await;
+        self.enter("the restart");
         let again = self.ground.hub.restart().await;
         again.map_err(|error| format!("the hub does not start again during the flood: {error}"))?;
+        self.enter("the flood after the restart");
         self.ground.payments.resume();
         self.ground.pass(self.plan.phase).await?;
         drop(flood);
@@ -240,16 +256,23 @@ impl Trial<'_> {
         let fresh = self.ground.fresh();
         let connected = |windows: &[Option<Window>; 3]| Round::of(*windows, &fresh, PROBES_PER_S);
         self.result.connected = self.windows.iter().map(connected).collect();
-        let (_, _, refused) = outcomes(&fresh);
-        if let Some(refused) = refused {
-            self.result.findings.push(format!("the first new connection that failed: {refused}"));
-        }
-        let (paid, failed, first) = outcomes(&ended);
-        (self.result.paid, self.result.failed) = (paid, failed);
-        if let Some(first) = first {
-            self.result.findings.push(format!("the first honest payment that failed: {first}"));
-        }
+        self.find(&fresh, "a new connection");
+        (self.result.paid, self.result.failed) = self.find(&ended, "an honest payment");
         (self.result.asked, self.result.unanswered) = (asked, unanswered);
         self.result.rss_mib_max = self.ground.rss_mib_max;
+    }
+
+    /// Reports the first failures. Returns the number of successes and of failures.
+    fn find(&mut self, ended: &[EndedPayment], what: &str) -> (u64, u64) {
+        let failures = ended.iter().filter_map(|ended| Some((ended.intended, ended.outcome.as_ref().err()?)));
+        for (intended, error) in failures.clone().take(FAILURES_MAX) {
+            let phase = self.phases.iter().rev().find(|(begun, _)| *begun <= intended);
+            let when = phase.map_or_else(String::new, |(begun, phase)| {
+                format!(", due {} ms after the start of {phase}", (intended - *begun).as_millis())
+            });
+            self.result.findings.push(format!("{what} failed: {error}{when}"));
+        }
+        let failed = failures.count();
+        ((ended.len() - failed) as u64, failed as u64)
     }
 }

@@ -12,8 +12,8 @@ use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use upesi_http::{
-    BodyError, Bytes, Connection, Full, Incoming, KnownAs, Limits, OverShare, ProxyProtocol, Request,
-    Response, Server, ServerTlsOptions, Service, StatusCode, Workers, body,
+    BodyError, Bytes, Connection, Full, Incoming, KnownAs, Limits, ProxyProtocol, Request, Response, Server,
+    ServerTlsOptions, Service, StatusCode, Workers, body,
 };
 
 /// A time limit that a passing test never reaches.
@@ -37,13 +37,6 @@ pub struct Script {
 pub const ECHO_BYTES_MAX: usize = 1000;
 pub const GREENBANK: u32 = 1;
 pub const BLUEWALLET: u32 = 2;
-
-fn become_known(connection: &Connection, participant: u32) -> StatusCode {
-    match connection.become_known(KnownAs::Participant(participant)) {
-        Ok(()) => StatusCode::OK,
-        Err(OverShare) => StatusCode::SERVICE_UNAVAILABLE,
-    }
-}
 
 impl Script {
     pub fn new() -> Self {
@@ -77,11 +70,14 @@ impl Service for Script {
                 (StatusCode::OK, Bytes::new())
             }
             "/known" => {
-                connection.become_known(KnownAs::Named).unwrap();
+                connection.become_known(KnownAs::Named);
                 (StatusCode::OK, Bytes::new())
             }
-            "/greenbank" => (become_known(connection, GREENBANK), Bytes::new()),
-            "/bluewallet" => (become_known(connection, BLUEWALLET), Bytes::new()),
+            "/greenbank" | "/bluewallet" => {
+                let participant = if path == "/greenbank" { GREENBANK } else { BLUEWALLET };
+                connection.become_known(KnownAs::Participant(participant));
+                (StatusCode::OK, Bytes::new())
+            }
             "/who" => {
                 let name = connection.peer().and_then(|peer| peer.facts().common_name.clone());
                 (StatusCode::OK, Bytes::from(name.unwrap_or_else(|| "-".to_owned())))
