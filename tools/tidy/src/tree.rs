@@ -69,6 +69,30 @@ pub fn dead_modules(sources: &[(PathBuf, String)]) -> Vec<PathBuf> {
     sources.iter().map(|(path, _)| path).filter(is_dead).cloned().collect()
 }
 
+/// Source files with tests that Cargo does not compile, because the manifest of their target has `test = false`.
+pub fn tests_that_never_run(
+    manifests: &[(PathBuf, String)],
+    sources: &[(PathBuf, String)],
+) -> BTreeSet<PathBuf> {
+    let has_test = |text: &str| text.lines().any(|line| line.trim() == "#[test]");
+    let mut found = BTreeSet::new();
+    for (manifest, text) in manifests {
+        let folder = manifest.parent().expect("a manifest is in a folder");
+        for section in text.split("\n[").filter(|section| section.lines().any(|line| line == "test = false"))
+        {
+            let is_library = section.starts_with("lib]");
+            let path = section.lines().find_map(|line| line.strip_prefix("path = \"")?.strip_suffix('"'));
+            let program = path.map(|path| folder.join(path));
+            let is_silent = |(path, text): &&(PathBuf, String)| match &program {
+                Some(program) => path == program && (has_test(text) || modules_named(text).next().is_some()),
+                None => is_library && path.starts_with(folder.join("src")) && has_test(text),
+            };
+            found.extend(sources.iter().filter(is_silent).map(|(path, _)| path.clone()));
+        }
+    }
+    found
+}
+
 /// Names of modules that a source file declares; for a `#[path]`, the stem of the file.
 fn modules_named(text: &str) -> impl Iterator<Item = &str> {
     let declared = text.lines().filter_map(|line| {

@@ -137,7 +137,7 @@ impl World {
 }
 
 /// One check after a fault in this many replays the journal.
-const REPLAY_EVERY: u64 = 4;
+const REPLAY_EVERY: u64 = 7;
 
 impl World {
     /// Notes a fault. A safety check follows it.

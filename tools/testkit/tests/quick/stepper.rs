@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::process::Command;
 
-use upesi_testkit::stepper::{Step, Stepper, write_steps};
+use upesi_testkit::stepper::{Step, Stepper, changes, write_steps};
 use upesi_testkit::world::World;
 use upesi_testkit::{Bug, Faults, Plan};
 
@@ -241,4 +241,14 @@ fn program_writes_the_steps() {
         let output = sim_world(&["--seed", "7", "--step", steps]);
         assert_eq!(output.status.code(), Some(2), "{steps} is taken");
     }
+}
+
+#[test]
+fn changed_line_follows_its_old_form() {
+    let lines = |text: &str| text.split('|').map(str::to_owned).collect::<Vec<_>>();
+    let before = lines("clock: right|disk: 1|request 3 in flight: x|request 3 in flight: x|gone: 1");
+    let after = lines("clock: right|disk: 2|request 3 in flight: x|new: 1");
+    let expected = ["- disk: 1", "+ disk: 2", "- request 3 in flight: x", "- gone: 1", "+ new: 1"];
+    assert_eq!(changes(&before, &after), expected);
+    assert_eq!(changes(&after, &after), Vec::<String>::new());
 }

@@ -1,6 +1,6 @@
 //! The tree follows the house rules, and each rule detects violations.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use upesi_tidy::layers::{self, Layer, Package};
@@ -26,8 +26,7 @@ fn sources() -> Vec<(PathBuf, String)> {
 fn crates_use_only_lower_layers() {
     let declared = layers::declared(&tree::read(Path::new("ARCHITECTURE.md")));
     none_of(&layers::mistakes(&declared, &layers::packages()));
-    let floors: std::collections::BTreeSet<_> =
-        declared.values().filter(|layer| **layer != Layer::Tools).collect();
+    let floors: BTreeSet<_> = declared.values().filter(|layer| **layer != Layer::Tools).collect();
     assert!(floors.len() <= FLOORS_MAX, "{floors:?}");
 }
 
@@ -199,6 +198,27 @@ fn source_files_are_part_of_their_crates() {
     ];
     let dead = ["crates/a/src/forgotten.rs", "crates/a/tests/many/left_out.rs"];
     assert_eq!(tree::dead_modules(&crate_of), dead.map(PathBuf::from));
+}
+
+#[test]
+fn targets_without_tests_contain_none() {
+    let manifests = tree::files(&["toml"]).into_iter().filter(|path| path.ends_with("Cargo.toml"));
+    let manifests: Vec<_> = manifests.map(|path| (path.clone(), tree::read(&path))).collect();
+    assert_eq!(tree::tests_that_never_run(&manifests, &sources()), BTreeSet::new());
+    let of = |path: &str, text: &str| (PathBuf::from(path), text.to_owned());
+    let manifest =
+        "[package]\nname = \"a\"\n\n[lib]\ntest = false\n\n[[bin]]\npath = \"src/main.rs\"\ntest = false\n";
+    let manifests = [of("a/Cargo.toml", manifest), of("b/Cargo.toml", "[lib]\npath = \"src/lib.rs\"\n")];
+    let test = "#[test]\nfn sum_is_right() {}\n";
+    let sources = [
+        of("a/src/deep/sum.rs", test),
+        of("a/src/lib.rs", "mod deep;"),
+        of("a/src/main.rs", "mod more;"),
+        of("a/tests/sums.rs", test),
+        of("b/src/lib.rs", test),
+    ];
+    let silent = ["a/src/deep/sum.rs", "a/src/main.rs"].map(PathBuf::from);
+    assert_eq!(tree::tests_that_never_run(&manifests, &sources), BTreeSet::from(silent));
 }
 
 #[test]
