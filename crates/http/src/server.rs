@@ -93,9 +93,9 @@ pub struct Limits {
     /// Maximum time in which a peer may read nothing of an answer. After it the connection is closed.
     pub unread_timeout: Duration,
     /// Maximum number of concurrent connections. For a further one, another connection is closed, in this order: a
-    /// connection with an unread answer; an unidentified one (see [`Connection::become_known`]), the longest waiting
-    /// first; a waiting one of a party with more than an equal part; one with a long idle time. If there is none, a
-    /// request on the new connection is answered by [`Service::refuse`].
+    /// connection with an unread answer; an unidentified one (see [`Connection::become_known`]), of crowded
+    /// addresses before others, the longest waiting first; a waiting one of a party with more than an equal part; one
+    /// with a long idle time. If there is none, a request on the new connection is answered by [`Service::refuse`].
     pub connections_max: usize,
     /// Maximum number of unidentified connections of one address. For a further one, others of that address are closed.
     pub anonymous_per_address_max: usize,
@@ -252,7 +252,7 @@ impl Server {
         self.shared.made_way()
     }
 
-    /// Number of connections since the start that ended with an answer because their party had reached its limit.
+    /// Number of connections since the start that exceeded the limit of their party.
     pub fn connections_over_share(&self) -> usize {
         self.shared.over_share()
     }

@@ -160,7 +160,7 @@ impl Metrics {
             ),
             (
                 "upesi_http_connections_over_share",
-                "Connections closed after an answer because their DFSP had its share of connections",
+                "Connections beyond the share of their DFSP, which ended with their first answer",
                 fspiop.connections_over_share(),
             ),
             ("upesi_http_accept_failures", "Failures to accept a connection", fspiop.accepts_failed()),

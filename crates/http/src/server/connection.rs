@@ -34,8 +34,6 @@ pub struct Connection {
     watched: Arc<SupervisedConnection>,
     /// [`ANONYMOUS`], [`NAMED`], or the number of a participant from [`PARTICIPANTS`] on.
     known_as: AtomicU64,
-    /// Whether the connection ends with its next answer, because its party has reached its limit of connections.
-    is_over_share: AtomicBool,
     /// The time until which the requests of [`Pace::keep_probe`](super::Pace::keep_probe) have used up their rate.
     pub(super) probed_until_ns: AtomicU64,
     identity: OnceLock<PeerIdentity>,
@@ -87,7 +85,6 @@ impl Connection {
             room,
             watched,
             known_as: AtomicU64::new(ANONYMOUS),
-            is_over_share: AtomicBool::new(false),
             probed_until_ns: AtomicU64::new(0),
             identity: OnceLock::new(),
             looked_up_at: AtomicU64::new(NEVER),
@@ -134,8 +131,7 @@ impl Connection {
 
     /// Records that the connection carried a request of this party. From now on it counts for the party, and
     /// unidentified connections make room before it. If the party has reached its limit of connections, and none of
-    /// them can make room, the connection ends with its next answer, and makes room like an unidentified one until
-    /// then.
+    /// them can make room, the connection counts as before, and ends with its next answer.
     pub fn become_known(&self, known_as: KnownAs) {
         // One task serves all requests of a connection, so this value has no concurrent changes.
         let before = self.known_as.load(Ordering::Relaxed);
@@ -152,15 +148,16 @@ impl Connection {
         };
         if let Some(room) = &self.room {
             let holder = number.map(Holder::Participant).or_else(|| self.unproven_holder());
-            let is_over_share = holder.is_some_and(|holder| !room.move_to(&self.watched, holder));
-            self.is_over_share.store(is_over_share, Ordering::Relaxed);
+            if let Some(holder) = holder {
+                room.move_to(&self.watched, holder);
+            }
         }
         self.known_as.store(now, Ordering::Relaxed);
     }
 
     /// Whether the connection ends with its next answer, because its party has reached its limit of connections.
     pub(super) fn is_over_share(&self) -> bool {
-        self.is_over_share.load(Ordering::Relaxed)
+        self.watched.is_over_share()
     }
 
     fn unproven_holder(&self) -> Option<Holder> {

@@ -34,7 +34,7 @@ pub(super) enum Holder {
 }
 
 impl Holder {
-    const fn is_known(self) -> bool {
+    pub(super) const fn is_known(self) -> bool {
         !matches!(self, Self::Anonymous(_))
     }
 }

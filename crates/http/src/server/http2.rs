@@ -106,6 +106,9 @@ impl<S: Service> Http2Service<S> {
         mut request: Request<Incoming>,
     ) -> Result<Response<AnswerBody>, h2::Error> {
         let begun = self.streams.begin().map_err(|ConnectionEnding| h2::Reason::REFUSED_STREAM)?;
+        if self.connection.is_over_share() {
+            self.connection.distrust();
+        }
         if !begun.has_place {
             let waiting = self.connection.wait();
             sleep(REFUSAL_HOLD).await;

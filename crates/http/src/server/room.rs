@@ -19,6 +19,8 @@ const LEAVING_BATCH: usize = 16;
 const FOUND_MAX: usize = 256;
 /// Maximum number of holders with stored candidates.
 const FOUND_HOLDERS_MAX: usize = 16;
+/// Minimum number of unidentified connections that an address may have without being a crowd: those of a browser.
+const ADDRESS_PART_MIN: usize = 8;
 /// Maximum number of connections that are ending to make room. Above it, no connection is served
 /// beyond the limit of connections.
 pub(super) const LEAVING_MAX: usize = 32;
@@ -34,13 +36,21 @@ pub(super) struct ConnectionRoom {
     made_way: AtomicUsize,
     refused: AtomicUsize,
     over_share: AtomicUsize,
-    /// Candidates found by the last searches, of a holder or of all: connections with unread answers and waiting
-    /// connections. The best candidate is the last. Connections that begin to wait later rank after them.
-    found: Mutex<HashMap<Option<Holder>, Vec<Candidate>>>,
+    /// The last searches, of a holder or of all.
+    found: Mutex<HashMap<Option<Holder>, Search>>,
     /// One per worker; with TLS, the last one supervises handshakes.
     supervisors: Vec<Arc<Supervisor>>,
     /// In the same order.
     turns: Vec<Arc<FairTurns<Holder>>>,
+}
+
+/// The remaining candidates of a search.
+#[derive(Debug)]
+struct Search {
+    tick: u32,
+    /// Connections with unread answers and waiting connections. The best candidate is the last. Connections that begin
+    /// to wait later rank after them.
+    candidates: Vec<Candidate>,
 }
 
 impl ConnectionRoom {
@@ -127,15 +137,14 @@ impl ConnectionRoom {
     }
 
     /// Assigns a connection to another holder. If that has reached its limit, one of its other connections is closed;
-    /// if none of them may be closed, the connection remains as it is, and the result is `false`.
-    pub(super) fn move_to(&self, watched: &SupervisedConnection, holder: Holder) -> bool {
-        let has_room = !self.holders.is_full(holder) || self.make(1, Some(holder));
-        if has_room {
+    /// if none of them may be closed, the connection keeps its holder, and exceeds the share of the other one.
+    pub(super) fn move_to(&self, watched: &SupervisedConnection, holder: Holder) {
+        if !self.holders.is_full(holder) || self.make(1, Some(holder)) {
             watched.become_known(self.holders.seat(holder));
         } else {
+            watched.exceed_share();
             self.over_share.fetch_add(1, Ordering::Relaxed);
         }
-        has_room
     }
 
     /// Whether all slots are taken and the maximum number of connections is closing: newcomers then wait for them
@@ -169,20 +178,27 @@ impl ConnectionRoom {
             return false;
         }
         let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
-        if found.get_mut(&of).is_some_and(|candidates| self.let_go(candidates, count)) {
-            return true;
+        let tick = self.supervisors[0].tick();
+        if let Some(search) = found.get_mut(&of) {
+            if self.let_go(&mut search.candidates, count) {
+                return true;
+            }
+            // Without room, the new connection of a known holder ends with its answer, so a search can wait.
+            if search.tick == tick && of.is_some_and(Holder::is_known) {
+                return false;
+            }
         }
         let mut candidates = self.first_of(&self.supervisors, of);
+        let went = self.let_go(&mut candidates, count);
         // Newcomers of a crowd may rank before the others by the time that the others' turn comes.
         let has_crowd = candidates.iter().any(|candidate| candidate.rank.0 == Class::AnonymousCrowd);
         let last = if has_crowd { Class::AnonymousCrowd } else { Class::Waiting };
-        let went = self.let_go(&mut candidates, count);
         let is_kept = |class| class <= last || (class == Class::Crowd && of.is_some());
         candidates.retain(|candidate| is_kept(candidate.rank.0));
         if found.len() >= FOUND_HOLDERS_MAX {
             found.clear();
         }
-        found.insert(of, candidates);
+        found.insert(of, Search { tick, candidates });
         went
     }
 
@@ -213,11 +229,12 @@ impl ConnectionRoom {
     }
 
     /// The parts if all holders and a newcomer shared the connections equally. The part of a known holder does not
-    /// depend on the number of addresses, and a known holder always keeps its last connection.
+    /// depend on the number of addresses, and a known holder always keeps its last connection. If there are very many
+    /// addresses, an address with a few connections is no crowd.
     fn fair_parts(&self) -> FairParts {
         let (known, addresses) = (self.holders.known(), self.holders.addresses());
         FairParts {
-            of_address: self.connections_max / (known + addresses + 1),
+            of_address: (self.connections_max / (known + addresses + 1)).max(ADDRESS_PART_MIN),
             of_known: (self.connections_max / (known + 1)).max(1),
         }
     }
@@ -239,6 +256,8 @@ mod tests {
 
     /// Number of the supervisor's checks in ten seconds.
     const TEN_SECONDS: usize = 41;
+    /// Number of checks until the rest of a request is overdue.
+    const STALLED: usize = 5;
 
     fn room(limits: &Limits) -> ConnectionRoom {
         ConnectionRoom::new(limits, vec![Arc::new(Supervisor::new(limits))])
@@ -260,7 +279,7 @@ mod tests {
         let (open, seat) = room.take(IpAddr::V4(Ipv4Addr::new(192, 0, 2, number)));
         let guard = room.supervisors[0].watch(usize::from(number), Some(seat), None);
         if let Some(participant) = participant {
-            assert!(room.move_to(&guard.0, Holder::Participant(participant)));
+            room.move_to(&guard.0, Holder::Participant(participant));
         }
         guard.0.enter(phase);
         (open, guard)
@@ -318,30 +337,46 @@ mod tests {
     }
 
     #[test]
-    fn participant_at_its_limit_replaces_connections_that_are_idle_for_long() {
-        let room = room(&Limits { connections_per_participant_max: 2, ..Limits::default() });
+    fn participant_at_its_limit_replaces_connections_that_wait_for_long() {
+        let room = room(&Limits { connections_per_participant_max: 3, ..Limits::default() });
         let told = |guard: &Guard| guard.0.order(&Context::from_waker(Waker::noop()));
-        let [used, idle] = [1, 2].map(|number| connect(&room, number, Some(1), Phase::Idle));
+        let [used, head, body] =
+            [Phase::Idle, Phase::Head, Phase::Waiting].map(|phase| connect(&room, 1, Some(1), phase).1);
         let newcomer = || {
             let (open, seat) = room.take(IpAddr::V4(Ipv4Addr::LOCALHOST));
-            (open, room.supervisors[0].watch(3, Some(seat), None))
+            let guard = room.supervisors[0].watch(3, Some(seat), None);
+            room.move_to(&guard.0, Holder::Participant(1));
+            (open, guard)
         };
-        let (_open, surplus) = newcomer();
-        assert!(!room.move_to(&surplus.0, Holder::Participant(1)), "both may be about to be used");
-        assert!(!surplus.0.is_known(), "it makes room like an unidentified connection");
+        let mut newcomers = vec![newcomer()];
+        pass(&room, 1);
+        newcomers.push(newcomer());
+        assert_eq!([&used, &head, &body].map(told), [Order::Serve; 3], "a request may be on its way to each");
+        for (_, guard) in &newcomers {
+            assert!(guard.0.is_over_share() && !guard.0.is_known(), "it may be closed for any newcomer");
+        }
+        pass(&room, 1);
+        // The third connection is idle for longest.
+        body.0.enter(Phase::Idle);
+        head.0.enter(Phase::Busy);
         pass(&room, TEN_SECONDS);
-        used.1.0.enter(Phase::Idle);
-        let (_open, next) = newcomer();
-        assert!(room.move_to(&next.0, Holder::Participant(1)));
-        assert_eq!([&used.1, &idle.1, &surplus].map(told), [Order::Serve, Order::Yield, Order::Serve]);
-        assert_eq!((room.over_share(), room.made_way()), (1, 1));
+        used.0.enter(Phase::Idle);
+        head.0.enter(Phase::Head);
+        for expected in
+            [[Order::Serve, Order::Serve, Order::Yield], [Order::Serve, Order::Abort, Order::Yield]]
+        {
+            newcomers.push(newcomer());
+            assert_eq!([&used, &head, &body].map(told), expected);
+            assert!(newcomers.last().is_some_and(|(_, guard)| guard.0.is_known()));
+            pass(&room, STALLED);
+        }
+        assert_eq!((room.over_share(), room.made_way()), (2, 2));
     }
 
     /// After a restart, many clients connect at the same time, and a new connection may have waited longest.
     #[test]
     fn flood_of_one_address_closes_its_own_connections() {
-        let limits = Limits { connections_max: 8, ..Limits::default() };
-        let room = room(&limits);
+        let room = room(&Limits { connections_max: 32, ..Limits::default() });
         let address = |host| IpAddr::V4(Ipv4Addr::new(198, 51, 100, host));
         let begin = |host: u8, number: usize| {
             assert!(room.is_there_for(address(host)));
@@ -349,17 +384,18 @@ mod tests {
             (open, room.supervisors[0].watch(number, Some(seat), None))
         };
         let told = |guard: &Guard| guard.0.order(&Context::from_waker(Waker::noop()));
-        let honest = begin(1, 0);
+        let stay = |all: &[(OpenConnection, Guard)]| {
+            all.iter().filter(|(_, guard)| told(guard) == Order::Serve).count()
+        };
+        let honest: Vec<_> = (0..2).map(|number| begin(1, number)).collect();
         pass(&room, 1);
-        let mut flood: Vec<_> = (1..30).map(|number| begin(2, number)).collect();
-        assert_eq!(told(&honest.1), Order::Serve);
-        assert_eq!(flood.iter().filter(|(_, guard)| told(guard) == Order::Serve).count(), 7);
-        // If each address has one connection, the longest wait decides.
-        flood.drain(..flood.len() - 1);
-        let army: Vec<_> = (3..9).map(|host| begin(host, 100)).collect();
-        let _newcomer = begin(9, 200);
-        assert!(flood.iter().chain(&army).all(|(_, guard)| told(guard) == Order::Serve));
-        assert_eq!(told(&honest.1), Order::Yield);
+        let mut flood: Vec<_> = (2..60).map(|number| begin(2, number)).collect();
+        assert_eq!((stay(&honest), stay(&flood)), (2, 30));
+        // Addresses with a few connections are no crowd, so the longest wait decides.
+        flood.drain(..flood.len() - 2);
+        let army: Vec<_> = (3..31).map(|host| begin(host, 100)).collect();
+        let _newcomer = begin(31, 200);
+        assert_eq!((stay(&honest), stay(&flood), stay(&army)), (0, 2, 28));
     }
 
     #[test]

@@ -127,6 +127,9 @@ impl Streams {
     }
 
     fn take_shared(&self) -> RequestSlots {
+        if self.watched.is_over_share() {
+            return RequestSlots::None;
+        }
         let of_holder = match self.watched.seat().as_ref().map(HolderSlot::request) {
             Some(None) => return RequestSlots::None,
             of_holder => of_holder.flatten(),

@@ -27,9 +27,9 @@ const LINGER_TIMEOUT: Duration = Duration::from_secs(1);
 /// to be about to use it.
 const KNOWN_IDLE_MIN: Duration = Duration::from_secs(10);
 
-/// Minimum time that an answer is unread before its connection may be closed to make room: longer than a reading
-/// peer needs.
-const UNREAD_MIN: Duration = Duration::from_secs(1);
+/// Minimum time that an answer is unread, or the rest of a request is missing, before the connection may be closed to
+/// make room for others of its holder: longer than a peer needs that reads and sends.
+const STALLED_MIN: Duration = Duration::from_secs(1);
 
 /// Phase of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,6 +83,8 @@ pub(super) struct SupervisedConnection {
     order: AtomicU8,
     fate: AtomicU8,
     is_known: AtomicBool,
+    /// Whether the connection ends with its next answer, because its party has reached its limit of connections.
+    is_over_share: AtomicBool,
     /// Held until the connection ends or makes room.
     seat: Mutex<Option<HolderSlot>>,
     waker: OnceLock<Waker>,
@@ -151,6 +153,15 @@ impl SupervisedConnection {
         self.is_known.load(Ordering::Relaxed)
     }
 
+    pub(super) fn is_over_share(&self) -> bool {
+        self.is_over_share.load(Ordering::Relaxed)
+    }
+
+    /// The party of the connection has reached its limit.
+    pub(super) fn exceed_share(&self) {
+        self.is_over_share.store(true, Ordering::Relaxed);
+    }
+
     /// Assigns the connection to the holder of this seat.
     pub(super) fn become_known(&self, seat: HolderSlot) {
         self.is_known.store(true, Ordering::Relaxed);
@@ -173,21 +184,29 @@ impl SupervisedConnection {
             return None;
         }
         let stalled_since = self.stalled_since_tick.load(Ordering::Relaxed);
-        if stalled_since != 0 && self.age(stalled_since) >= self.supervisor.unread_min_ticks {
+        if stalled_since != 0 && self.age(stalled_since) >= self.supervisor.stalled_min_ticks {
             return Some((Class::Unread, stalled_since));
         }
         let since_tick = self.since_tick.load(Ordering::Relaxed);
         let has_more_than = |part| self.seat().as_ref().is_some_and(|seat| seat.connections() > part);
+        let (age, supervisor) = (self.age(since_tick), &self.supervisor);
+        let waits_for_long = match phase {
+            Phase::Idle => age >= supervisor.known_idle_ticks,
+            Phase::Head | Phase::Waiting => age >= supervisor.stalled_min_ticks,
+            Phase::Busy | Phase::Closing => false,
+        };
         let class = match (phase, self.is_known()) {
             (Phase::Idle | Phase::Head | Phase::Waiting, false) if has_more_than(fair.of_address) => {
                 Class::AnonymousCrowd
             }
             (Phase::Idle | Phase::Head | Phase::Waiting, false) => Class::Waiting,
             (Phase::Busy, false) => Class::Served,
-            (Phase::Head | Phase::Waiting, true) if has_more_than(fair.of_known) => Class::Crowd,
-            // The next request may be on its way. Beyond its limit, the holder's new connection ends instead.
-            (Phase::Idle, true) if fair.of_known > 0 && has_more_than(fair.of_known) => Class::Crowd,
-            (Phase::Idle, true) if self.age(since_tick) >= self.supervisor.known_idle_ticks => Class::Known,
+            // A request may be on its way. Beyond the limit, the holder's new connection ends instead.
+            (_, true) if fair.of_known == 0 && !waits_for_long => return None,
+            (Phase::Idle | Phase::Head | Phase::Waiting, true) if has_more_than(fair.of_known) => {
+                Class::Crowd
+            }
+            (Phase::Idle, true) if waits_for_long => Class::Known,
             _ => return None,
         };
         Some((class, since_tick))
@@ -292,7 +311,7 @@ impl Candidate {
 }
 
 impl FairParts {
-    /// If the connections of one holder are compared with each other.
+    /// If the connections of one holder, or handshakes, are compared with each other.
     pub(super) const OF_ONE_HOLDER: Self = Self { of_address: usize::MAX, of_known: 0 };
 }
 
@@ -305,7 +324,7 @@ pub(super) struct Supervisor {
     linger_ticks: u32,
     known_idle_ticks: u32,
     unread_ticks: u32,
-    unread_min_ticks: u32,
+    stalled_min_ticks: u32,
     tick: AtomicU32,
     /// Number of connections that are ending to make room.
     leaving: AtomicUsize,
@@ -334,7 +353,7 @@ impl Supervisor {
             linger_ticks: ticks(LINGER_TIMEOUT),
             known_idle_ticks: ticks(KNOWN_IDLE_MIN),
             unread_ticks: ticks(limits.unread_timeout),
-            unread_min_ticks: ticks(UNREAD_MIN.min(limits.unread_timeout)),
+            stalled_min_ticks: ticks(STALLED_MIN.min(limits.unread_timeout)),
             tick: AtomicU32::new(0),
             leaving: AtomicUsize::new(0),
             connections: Mutex::default(),
@@ -356,6 +375,7 @@ impl Supervisor {
             order: AtomicU8::new(Order::Serve as u8),
             fate: AtomicU8::new(Liveness::Stands as u8),
             is_known: AtomicBool::new(false),
+            is_over_share: AtomicBool::new(false),
             seat: Mutex::new(seat),
             waker: OnceLock::new(),
             unread_since_tick: AtomicU32::new(0),
@@ -419,6 +439,11 @@ impl Supervisor {
             watched.fate.load(Ordering::Acquire) != Liveness::Ended as u8
         });
         connections.finishing_since.is_some() && connections.watched.is_empty()
+    }
+
+    /// Number of sweeps so far.
+    pub(super) fn tick(&self) -> u32 {
+        self.tick.load(Ordering::Relaxed)
     }
 
     /// Number of connections that are ending to make room.

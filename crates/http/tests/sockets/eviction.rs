@@ -1,5 +1,7 @@
 //! The connection that is closed when all places are taken.
 
+use std::time::Duration;
+
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use upesi_http::Limits;
@@ -152,45 +154,59 @@ async fn unauthenticated_connections_of_one_address_have_a_separate_limit() {
 
 #[tokio::test]
 async fn participant_above_its_limit_replaces_its_slow_connections() {
-    let limits = Limits { connections_max: 10, connections_per_participant_max: 2, ..Limits::default() };
+    let limits = Limits {
+        connections_max: 10,
+        connections_per_participant_max: 2,
+        // After this time, the rest of a request is overdue.
+        unread_timeout: Duration::from_millis(20),
+        ..Limits::default()
+    };
     let running = Running::start_on(1, limits, None, None);
     let mut other = running.connect().await;
     ask(&mut other, "GET /bluewallet HTTP/1.1\r\nhost: x\r\n\r\n").await;
-    let mut greedy = Vec::new();
-    for begun in ["GET /wait HTTP/1.1\r\nhost: x\r\n\r\n", "GET /count HT", ""] {
-        // The third connection closes the first one, which has waited longest for its client.
-        let mut stream = running.connect().await;
-        ask(&mut stream, GREENBANK).await;
+    let (mut first, mut second) = (running.connect().await, running.connect().await);
+    for (stream, begun, held) in
+        [(&mut first, "GET /wait HTTP/1.1\r\nhost: x\r\n\r\n", 1), (&mut second, "GET /count HT", 0)]
+    {
+        ask(stream, GREENBANK).await;
         stream.write_all(begun.as_bytes()).await.unwrap();
-        running.until_held(u32::from(begun.contains("wait"))).await;
-        greedy.push(stream);
+        running.until_held(held).await;
     }
+    // A further connection ends with its answer, until the first one has waited for too long.
+    let mut third = loop {
+        let mut further = running.connect().await;
+        let (head, _) = exchange(&mut further, GREENBANK).await;
+        assert!(head.starts_with("http/1.1 200"), "{head}");
+        if !head.contains("connection: close") {
+            break further;
+        }
+        assert_eq!(until_closed(&mut further).await, b"");
+    };
     // With a reset if the server has not read all of its bytes.
     let mut rest = Vec::new();
-    let ended = tokio::time::timeout(common::AMPLE, greedy[0].read_to_end(&mut rest)).await;
+    let ended = tokio::time::timeout(common::AMPLE, first.read_to_end(&mut rest)).await;
     assert_eq!(ended.expect("it makes room").unwrap_or(0), 0);
-    ask(&mut greedy[2], COUNT).await;
+    second.write_all(b"TP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
+    response(&mut second).await;
     ask(&mut other, COUNT).await;
-    // While both are being served or were used recently, neither is closed. Further connections end with an answer.
-    greedy[1].write_all(b"TP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
-    response(&mut greedy[1]).await;
-    for held in 0..3_u32 {
+    // Connections that are being served or were used recently are not closed.
+    let before = running.server.connections_over_share();
+    for held in 0..=2 {
         let mut further = running.connect().await;
         let (head, _) = exchange(&mut further, GREENBANK).await;
         assert!(head.starts_with("http/1.1 200") && head.contains("connection: close"), "{head}");
-        assert_eq!(until_closed(&mut further).await, b"");
-        if let Some(stream) = greedy.get_mut(1 + held as usize) {
+        if let Some(stream) = [&mut second, &mut third].get_mut(held) {
             stream.write_all(b"GET /hold HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
             running.until_held(1).await;
         }
     }
     running.script.release.add_permits(2);
-    for stream in &mut greedy[1..] {
+    for stream in [&mut second, &mut third] {
         assert_eq!(response(stream).await.1, b"released");
     }
     let server = &running.server;
-    assert_eq!((server.connections_refused(), server.connections_over_share()), (0, 3));
-    assert_eq!(server.connections_made_way(), 1);
+    assert_eq!((server.connections_refused(), server.connections_made_way()), (0, 1));
+    assert_eq!(server.connections_over_share(), before + 3);
 }
 
 #[tokio::test]

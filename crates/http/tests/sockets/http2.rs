@@ -615,6 +615,38 @@ async fn participants_have_their_shares_from_the_handshake_on() {
     }
 }
 
+#[tokio::test]
+async fn connection_beyond_the_share_serves_one_request() {
+    for protocols in [Protocols::Http2AndHttp1, Protocols::Http1] {
+        let (scheme, workers) = (Scheme::new(), Workers::start(1, "test").unwrap());
+        let bound = Server::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let secured = scheme.secured(scheme.server(protocols, true));
+        let limits = Limits { connections_per_participant_max: 1, ..patient() };
+        let service = Arc::new(Meeting(Arc::new(Script::new())));
+        let server = Server::serve_with(bound, limits, &workers, service, Some(secured));
+        let pool = || {
+            let config =
+                PoolConfig { tls: Some(scheme.client_of("greenbank", protocols)), ..PoolConfig::default() };
+            Pool::new(Origin::secure("127.0.0.1", server.local_addr().port()), config)
+        };
+        let kept = pool();
+        assert_eq!(ask(&kept, "/who").await.unwrap(), "greenbank", "{protocols:?}");
+        for number in 1..=3 {
+            assert_eq!(ask(&pool(), "/who").await.unwrap(), "greenbank", "{protocols:?}");
+            assert_eq!(server.connections_over_share(), number, "{protocols:?}");
+        }
+        timeout(AMPLE, async {
+            while server.connections() > 1 {
+                tokio::task::yield_now().await;
+            }
+        })
+        .await
+        .expect("the server ends them");
+        assert_eq!(ask(&kept, "/who").await.unwrap(), "greenbank", "{protocols:?}");
+        assert_eq!((server.connections_over_share(), server.connections_made_way()), (3, 0));
+    }
+}
+
 /// Connections of a local port with bytes that its process has not read.
 fn unread_connections(port: u16) -> usize {
     let local = format!(":{port:04X}");

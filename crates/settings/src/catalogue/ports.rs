@@ -44,12 +44,12 @@ group! {
         /// Maximum number of connections from one address that have not carried a participant's request. Beyond it, the
         /// longest idle of these is closed. IPv6 addresses are counted by their first 64 bits.
         strangers_per_address_max: Integer<1, 1_000_000, usize> = "2000" expert,
-        /// Maximum number of connections of one DFSP. Beyond it, a connection of the same DFSP that waits for the rest
-        /// of a request, or has been idle for ten seconds, is closed. If there is none, the new connection is closed
-        /// with its first answer. The same number limits the HTTP/2 requests in flight of one DFSP, not counting the
-        /// first of each connection. A gateway counts by its certificate, or by its address if it has none. A client
-        /// that names participants without proof counts in the same way. The hub lowers this setting together with
-        /// `connections_max`.
+        /// Maximum number of connections of one DFSP. Beyond it, a connection of the same DFSP that has waited for
+        /// the rest of a request for a second, or has been idle for ten seconds, is closed. If there is none, the new
+        /// connection is closed with its first answer. The same number limits the HTTP/2 requests in flight of one
+        /// DFSP, not counting the first of each connection. A gateway counts by its certificate, or by its address if
+        /// it has none. A client that names participants without proof counts in the same way. The hub lowers this
+        /// setting together with `connections_max`.
         connections_per_dfsp_max: Integer<1, 1_000_000> = "2500" expert,
         /// Maximum time from the first byte of a request's head to its last byte, in milliseconds.
         head_deadline_ms: Milliseconds<10, 600_000> = "10000" expert,
