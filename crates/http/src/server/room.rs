@@ -190,11 +190,16 @@ impl ConnectionRoom {
         }
         let mut candidates = self.first_of(&self.supervisors, of);
         let went = self.let_go(&mut candidates, count);
-        // Newcomers of a crowd may rank before the others by the time that the others' turn comes.
-        let has_crowd = candidates.iter().any(|candidate| candidate.rank.0 == Class::AnonymousCrowd);
-        let last = if has_crowd { Class::AnonymousCrowd } else { Class::Waiting };
-        let is_kept = |class| class <= last || (class == Class::Crowd && of.is_some());
-        candidates.retain(|candidate| is_kept(candidate.rank.0));
+        // Newcomers of the largest crowd may rank before the others by the time that the others' turn comes.
+        let mut crowds = candidates.iter().filter(|candidate| candidate.rank.0 == Class::AnonymousCrowd);
+        let largest = crowds.next_back().map(Candidate::holder);
+        candidates.retain(|candidate| match candidate.rank.0 {
+            Class::Unread => true,
+            Class::AnonymousCrowd => Some(candidate.holder()) == largest,
+            Class::Waiting => largest.is_none(),
+            Class::Crowd => of.is_some(),
+            Class::Served | Class::Known => false,
+        });
         if found.len() >= FOUND_HOLDERS_MAX {
             found.clear();
         }
@@ -384,18 +389,35 @@ mod tests {
             (open, room.supervisors[0].watch(number, Some(seat), None))
         };
         let told = |guard: &Guard| guard.0.order(&Context::from_waker(Waker::noop()));
-        let stay = |all: &[(OpenConnection, Guard)]| {
-            all.iter().filter(|(_, guard)| told(guard) == Order::Serve).count()
+        // New connections of an address. The ones that were closed to make room have ended.
+        let more = |all: &mut Vec<(OpenConnection, Guard)>, host: u8, count: usize| {
+            for number in 0..count {
+                all.push(begin(host, number));
+                all.retain(|(_, guard)| told(guard) == Order::Serve);
+            }
         };
-        let honest: Vec<_> = (0..2).map(|number| begin(1, number)).collect();
+        let (mut honest, mut gateway, mut flood) = (Vec::new(), Vec::new(), Vec::new());
+        let end = |all: &mut Vec<(OpenConnection, Guard)>| {
+            all.retain(|(_, guard)| told(guard) == Order::Serve);
+            all.len()
+        };
+        more(&mut honest, 1, 2);
         pass(&room, 1);
-        let mut flood: Vec<_> = (2..60).map(|number| begin(2, number)).collect();
-        assert_eq!((stay(&honest), stay(&flood)), (2, 30));
+        more(&mut flood, 2, 60);
+        assert_eq!((end(&mut honest), end(&mut flood)), (2, 30));
+        // Of two crowds, the larger one makes room, although the other one has waited longer.
+        more(&mut gateway, 3, 12);
+        end(&mut flood);
+        pass(&room, 1);
+        more(&mut flood, 2, 60);
+        assert_eq!((end(&mut honest), end(&mut gateway), end(&mut flood)), (2, 12, 18));
         // Addresses with a few connections are no crowd, so the longest wait decides.
-        flood.drain(..flood.len() - 2);
+        drop(gateway);
+        flood.truncate(2);
         let army: Vec<_> = (3..31).map(|host| begin(host, 100)).collect();
         let _newcomer = begin(31, 200);
-        assert_eq!((stay(&honest), stay(&flood), stay(&army)), (0, 2, 28));
+        assert!(flood.iter().chain(&army).all(|(_, guard)| told(guard) == Order::Serve));
+        assert_eq!(end(&mut honest), 0);
     }
 
     #[test]

@@ -274,8 +274,9 @@ pub(super) enum Class {
 /// A connection that may be closed to make room, ordered by rank: the lowest first.
 #[derive(Debug)]
 pub(super) struct Candidate {
-    /// After the class, ordered by the time in the phase, then by age.
-    pub(super) rank: (Class, Reverse<u32>, usize),
+    /// After the class, an anonymous crowd is ordered by the size of the crowd, largest first. The rest is ordered by
+    /// the time in the phase, then by age.
+    pub(super) rank: (Class, Reverse<usize>, Reverse<u32>, usize),
     since_tick: u32,
     fair: FairParts,
     watched: Arc<SupervisedConnection>,
@@ -291,6 +292,11 @@ pub(super) struct FairParts {
 }
 
 impl Candidate {
+    /// The holder of the connection; `None` if it has ended.
+    pub(super) fn holder(&self) -> Option<Holder> {
+        self.watched.seat().as_ref().map(HolderSlot::holder)
+    }
+
     /// Number of connections of its holder, including this one.
     pub(super) fn of_holder(&self) -> usize {
         self.watched.seat().as_ref().map_or(0, HolderSlot::connections)
@@ -460,7 +466,11 @@ impl Supervisor {
                 continue;
             }
             let Some((class, since_tick)) = watched.may_make_way(fair) else { continue };
-            let rank = (class, Reverse(watched.age(since_tick)), watched.number);
+            let crowd = match class {
+                Class::AnonymousCrowd => watched.seat().as_ref().map_or(0, HolderSlot::connections),
+                _ => 0,
+            };
+            let rank = (class, Reverse(crowd), Reverse(watched.age(since_tick)), watched.number);
             into.push(Candidate { rank, since_tick, fair, watched: Arc::clone(watched) });
         }
     }
