@@ -15,20 +15,21 @@ use crate::call::Call;
 use crate::context::Hostname;
 use crate::error::ApiError;
 use crate::error_name::ErrorName;
-use crate::json::{Decimal, EmptyObject, Flag, Instant, empty, ok};
+use crate::json::{Code, Decimal, EmptyObject, Flag, Instant, empty, ok};
 use crate::participants::{read_activity, show};
 
+/// An opened account with its balance.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct AccountView {
-    id: u32,
-    ledger_account_type: String,
-    currency: String,
-    is_active: Flag,
-    value: Decimal,
+pub struct AccountView {
+    pub id: u32,
+    pub ledger_account_type: String,
+    pub currency: Code,
+    pub is_active: Flag,
+    pub value: Decimal,
     /// Positions include reservations from the prepare on, so this is always zero.
-    reserved_value: u8,
-    changed_date: Instant,
+    pub reserved_value: u8,
+    pub changed_date: Instant,
 }
 
 impl AccountView {
@@ -36,7 +37,7 @@ impl AccountView {
         Self {
             id: account.id.number(),
             ledger_account_type: kind.to_owned(),
-            currency: account.currency.to_string(),
+            currency: Code(account.currency),
             is_active: Flag(account.is_active),
             value: Decimal(account.balance),
             reserved_value: 0,
@@ -45,16 +46,16 @@ impl AccountView {
     }
 }
 
-/// Lists the opened accounts; others have no balance yet.
+/// The opened accounts of a participant; others have no balance yet.
+pub(crate) fn opened_accounts(ledger: &Ledger, participant: &Participant) -> Vec<AccountView> {
+    let accounts = participant.accounts.iter().filter_map(|account| ledger.account(account.id));
+    let opened = accounts.filter(|account| account.is_opened);
+    opened.map(|account| AccountView::of(account, ledger.account_type_name(account.kind))).collect()
+}
+
 pub(crate) async fn list(call: Call, Segments(name): Segments<String>) -> Result<Response, ApiError> {
     let name = participant_name(&name)?;
-    let accounts = call.ask(move |ledger| {
-        let participant = ledger.participant_named(&name)?;
-        let accounts = participant.accounts.iter().filter_map(|account| ledger.account(account.id));
-        let opened = accounts.filter(|account| account.is_opened);
-        let views = opened.map(|account| AccountView::of(account, ledger.account_type_name(account.kind)));
-        Some(views.collect::<Vec<_>>())
-    });
+    let accounts = call.ask(move |ledger| Some(opened_accounts(ledger, ledger.participant_named(&name)?)));
     ok(&accounts.await?.ok_or_else(|| ApiError::unknown_participant(name.as_str()))?)
 }
 
@@ -188,33 +189,38 @@ pub(crate) async fn list_positions(
 /// A participant's position in a currency, with its limits.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct SummaryView {
-    participant: String,
-    currency: String,
-    is_active: Flag,
+pub struct PositionSummary {
+    pub participant: String,
+    pub currency: Code,
+    pub is_active: Flag,
     /// The amount that the participant owes; negative if it is owed.
-    position: Decimal,
+    pub position: Decimal,
     /// Liquidity cover: the funds on the account that the settlement model names.
-    cover: Decimal,
+    pub cover: Decimal,
     /// Net debit cap.
-    cap: Option<Decimal>,
+    pub cap: Option<Decimal>,
+    /// The position alarms at this share of the lower of cover and cap, in hundredths of a percent.
+    #[serde(skip)]
+    pub alarm_basis_points: Option<u16>,
     /// Sum of the transfers in flight that it pays or receives.
-    reserved: Decimal,
+    pub reserved: Decimal,
     /// Position in hundredths of a percent of the lower of cover and cap; absent when that is zero or less.
-    utilisation_basis_points: Option<i64>,
+    pub utilisation_basis_points: Option<i64>,
 }
 
-impl SummaryView {
+impl PositionSummary {
     fn of(ledger: &Ledger, participant: &Participant, position: &Account) -> Self {
         let cover = ledger.cover(participant, position.currency);
-        let cap = participant.limit(position.currency).map(|limit| limit.value);
+        let limit = participant.limit(position.currency);
+        let cap = limit.map(|limit| limit.value);
         Self {
             participant: participant.name.to_string(),
-            currency: position.currency.to_string(),
+            currency: Code(position.currency),
             is_active: Flag(participant.is_active && position.is_active),
             position: Decimal(position.balance),
             cover: Decimal(cover),
             cap: cap.map(Decimal),
+            alarm_basis_points: limit.map(|limit| limit.alarm_basis_points),
             reserved: Decimal(position.pending_credits),
             utilisation_basis_points: utilisation(position.balance, cap.map_or(cover, |cap| cap.min(cover))),
         }
@@ -230,16 +236,22 @@ fn utilisation(position: Amount, bound: Amount) -> Option<i64> {
     Some(i64::try_from(used).unwrap_or(i64::MAX))
 }
 
+/// The positions of all participants, ordered by participant.
+pub fn position_summaries(ledger: &Ledger) -> Vec<PositionSummary> {
+    ledger.participants().iter().flat_map(|participant| position_summaries_of(ledger, participant)).collect()
+}
+
+/// The positions of a participant.
+pub(crate) fn position_summaries_of<'a>(
+    ledger: &'a Ledger,
+    participant: &'a Participant,
+) -> impl Iterator<Item = PositionSummary> + 'a {
+    let summary = |position| PositionSummary::of(ledger, participant, position);
+    positions(ledger, participant).map(summary)
+}
+
 pub(crate) async fn summary_of_positions(call: Call) -> Result<Response, ApiError> {
-    let views = call.ask(|ledger| {
-        let mut views = Vec::new();
-        for participant in ledger.participants() {
-            let positions = positions(ledger, participant);
-            views.extend(positions.map(|position| SummaryView::of(ledger, participant, position)));
-        }
-        views
-    });
-    ok(&views.await?)
+    ok(&call.ask(position_summaries).await?)
 }
 
 #[cfg(test)]

@@ -41,64 +41,66 @@ const DIFF_TEXT_BYTES_MAX: usize = 4 * 1024;
 const APPLIED_WITHIN: Duration = Duration::from_secs(20);
 const FILTERS: [&str; 5] = ["state", "action", "maker", "limit", "after"];
 
+/// A proposal and its approval.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct ProposalView {
-    approval_id: u64,
-    state: &'static str,
-    action: &'static str,
-    object: Box<str>,
-    before: Box<str>,
-    after: Box<str>,
-    reason: Box<str>,
-    maker: Box<str>,
-    created_date: Instant,
+pub struct ProposalView {
+    pub approval_id: u64,
+    pub state: &'static str,
+    pub action: &'static str,
+    pub object: Box<str>,
+    pub before: Box<str>,
+    pub after: Box<str>,
+    pub reason: Box<str>,
+    pub maker: Box<str>,
+    pub created_date: Instant,
     /// Time from which the proposal can no longer be approved.
-    expiration: Instant,
+    pub expiration: Instant,
     /// SHA-256 of the change as stored.
-    digest: String,
-    decided_by: Option<Box<str>>,
-    decided_date: Option<Instant>,
-    comment: Option<Box<str>>,
+    pub digest: String,
+    pub decided_by: Option<Box<str>>,
+    pub decided_date: Option<Instant>,
+    pub comment: Option<Box<str>>,
     /// Result of the change, or the reason why it failed.
-    result: Option<Box<str>>,
+    pub result: Option<Box<str>>,
     /// Whether the caller may approve or reject it now.
-    may_decide: bool,
+    pub may_decide: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
-    change_set: Option<SetView>,
+    pub change_set: Option<SetView>,
     /// The complete change, while it is pending.
     #[serde(skip_serializing_if = "Option::is_none")]
-    change: Option<Value>,
+    pub change: Option<Value>,
 }
 
 /// A change set that is pending, being applied, or stopped.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct SetView {
-    name: Box<str>,
-    changes: usize,
+pub struct SetView {
+    pub name: Box<str>,
+    pub changes: usize,
     /// Number of changes that were made, from the first on.
-    made: u32,
+    pub made: u32,
     /// The reason why the next change was not made.
     #[serde(skip_serializing_if = "Option::is_none")]
-    stopped: Option<Box<str>>,
+    pub stopped: Option<Box<str>>,
     /// The changes that were not made yet, with their effects at this time.
     #[serde(skip_serializing_if = "Option::is_none")]
-    diff: Option<Vec<SetChangeView>>,
+    pub diff: Option<Vec<SetChangeView>>,
 }
 
+/// A change of a change set.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct SetChangeView {
+pub struct SetChangeView {
     /// Its number in the set, from 1.
-    number: usize,
-    action: &'static str,
-    object: String,
-    before: String,
-    after: String,
+    pub number: usize,
+    pub action: &'static str,
+    pub object: String,
+    pub before: String,
+    pub after: String,
     /// The reason why it would be rejected now.
     #[serde(skip_serializing_if = "Option::is_none")]
-    refused: Option<String>,
+    pub refused: Option<String>,
 }
 
 /// A text of a diff, shortened if it is too long; the complete change has every value.
@@ -218,20 +220,30 @@ pub(crate) async fn waits(call: &Call, id: u64) -> Result<ApiError, ApiError> {
     Ok(ApiError::waiting(&view.ok_or_else(|| unknown(&id.to_string()))?))
 }
 
+/// A page of proposals.
 #[derive(Serialize)]
-struct Page {
-    approvals: Vec<ProposalView>,
+pub struct Page {
+    pub approvals: Vec<ProposalView>,
     /// Value of `after` for the next page; null at the end.
-    next: Option<String>,
-    totals: Totals,
+    pub next: Option<String>,
+    pub totals: Totals,
 }
 
+/// Totals of all proposals.
 #[derive(Serialize)]
-struct Totals {
-    pending: usize,
+pub struct Totals {
+    pub pending: usize,
 }
 
 pub(crate) async fn list(call: Call, parameters: Parameters) -> Result<Response, ApiError> {
+    ok(&find(&call, &parameters).await?)
+}
+
+/// Proposals with the parameters of `GET /approvals`.
+///
+/// # Errors
+/// A parameter is invalid, or the engine does not answer.
+pub async fn find(call: &Call, parameters: &Parameters) -> Result<Page, ApiError> {
     parameters.only(&FILTERS)?;
     let limit = parameters.count("limit", PAGE_DEFAULT, PAGE_MAX)?;
     let after = parameters.get("after").map_or(Ok(0), str::parse);
@@ -262,7 +274,7 @@ pub(crate) async fn list(call: Call, parameters: Parameters) -> Result<Response,
         let next = approvals.last().filter(|_| has_more).map(|last| last.approval_id.to_string());
         Page { approvals, next, totals: Totals { pending: ledger.approvals().pending().len() } }
     });
-    ok(&page.await?)
+    page.await
 }
 
 pub(crate) async fn get(

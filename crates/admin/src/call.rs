@@ -59,7 +59,9 @@ pub(crate) async fn admit(
     next: Next,
 ) -> Response {
     let call = Call::by(request.extensions().get().cloned(), &context);
-    if let Err(error) = guard.check(&call.caller, parameters.ok().as_ref()) {
+    let parameters = parameters.ok();
+    let mut named = parameters.iter().flatten().filter(|(key, _)| *key == "name");
+    if let Err(error) = guard.check(&call.caller, named.next().map(|(_, name)| name)) {
         let action = match guard.needs {
             RequiredPermission::OneOf(permissions) => permissions.first().copied(),
             RequiredPermission::Nothing | RequiredPermission::Identity => None,
@@ -74,8 +76,9 @@ pub(crate) async fn admit(
 }
 
 impl Guard {
-    /// Segments of a path that are not text are rejected by the handler.
-    fn check(&self, caller: &Caller, parameters: Option<&RawPathParams>) -> Result<(), ApiError> {
+    /// Checks a caller of the route, and the participant that its path names. Segments of a path that are not text are
+    /// rejected by the handler.
+    pub(crate) fn check(&self, caller: &Caller, name: Option<&str>) -> Result<(), ApiError> {
         match self.needs {
             RequiredPermission::Nothing => return Ok(()),
             RequiredPermission::Identity => caller.check_known()?,
@@ -85,8 +88,7 @@ impl Guard {
         let is_own = |name: &str| FspId::parse(name).is_some_and(|name| name == *own);
         let reaches = match self.reach {
             DataScope::Scheme => self.needs == RequiredPermission::Identity,
-            DataScope::Named => parameters
-                .is_some_and(|found| found.iter().any(|(key, value)| key == "name" && is_own(value))),
+            DataScope::Named => name.is_some_and(is_own),
             DataScope::Own => true,
         };
         if reaches {
@@ -96,8 +98,9 @@ impl Guard {
     }
 }
 
+/// A request's caller, with the engine that serves it. Cheap to clone.
 #[derive(Clone)]
-pub(crate) struct Call {
+pub struct Call {
     pub(crate) engine: EngineHandle,
     pub(crate) access: Access,
     pub(crate) caller: SharedCaller,
@@ -110,8 +113,16 @@ impl Call {
         Self { engine, access, caller }
     }
 
+    /// The caller of the request.
+    pub fn caller(&self) -> &Caller {
+        &self.caller
+    }
+
     /// Queries the durable state.
-    pub(crate) async fn ask<T: Send + 'static>(
+    ///
+    /// # Errors
+    /// The engine has stopped or is busy.
+    pub async fn ask<T: Send + 'static>(
         &self,
         question: impl FnOnce(&Ledger) -> T + Send + 'static,
     ) -> Result<T, ApiError> {
@@ -149,7 +160,8 @@ impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for Segment
 }
 
 /// The query's parameters; an empty value counts as missing.
-pub(crate) struct Parameters(BTreeMap<String, String>);
+#[derive(Clone, Debug, Default)]
+pub struct Parameters(pub(crate) BTreeMap<String, String>);
 
 impl<S: Send + Sync> FromRequestParts<S> for Parameters {
     type Rejection = ApiError;
@@ -163,7 +175,31 @@ impl<S: Send + Sync> FromRequestParts<S> for Parameters {
 }
 
 impl Parameters {
-    pub(crate) fn get(&self, name: &str) -> Option<&str> {
+    /// The parameters of an encoded query, such as `a=1&b=2`.
+    ///
+    /// # Errors
+    /// The text is not an encoded query, or names a parameter twice.
+    pub fn parse(query: &str) -> Result<Self, ApiError> {
+        let uri =
+            format!("/?{query}").parse().map_err(|_| ApiError::malformed("the query is not encoded"))?;
+        let read = Query::<BTreeMap<String, String>>::try_from_uri(&uri);
+        read.map(|Query(parameters)| Self(parameters))
+            .map_err(|error| ApiError::malformed(&error.body_text()))
+    }
+
+    /// Parameters with these names and values.
+    pub fn of<'a>(pairs: impl IntoIterator<Item = (&'a str, String)>) -> Self {
+        Self(pairs.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
+    }
+
+    /// All parameters that have a value, by name.
+    pub fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
+        let pairs = self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        pairs.filter(|(_, value)| !value.is_empty())
+    }
+
+    /// The value of a parameter.
+    pub fn get(&self, name: &str) -> Option<&str> {
         self.0.get(name).map(String::as_str).filter(|value| !value.is_empty())
     }
 

@@ -38,7 +38,7 @@ const CONTENTS_READ_AT_ONCE: usize = 16;
 
 /// A callback's key in the API: `target-sequence-index`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Key(pub(crate) CallbackKey);
+pub struct Key(pub(crate) CallbackKey);
 
 impl fmt::Display for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -66,20 +66,21 @@ impl Serialize for Key {
     }
 }
 
+/// An undelivered callback.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct CallbackView {
-    key: Key,
-    participant: String,
-    state: &'static str,
+pub struct CallbackView {
+    pub key: Key,
+    pub participant: String,
+    pub state: &'static str,
     /// Description of the message; absent if the journal no longer contains it.
-    message: Option<String>,
-    transfer_id: Option<String>,
-    created_date: Option<Instant>,
+    pub message: Option<String>,
+    pub transfer_id: Option<String>,
+    pub created_date: Option<Instant>,
     /// Number of attempts and the last failure; absent without failures.
-    attempts: Option<u32>,
-    reason: Option<Box<str>>,
-    parked_date: Option<Instant>,
+    pub attempts: Option<u32>,
+    pub reason: Option<Box<str>>,
+    pub parked_date: Option<Instant>,
 }
 
 impl CallbackView {
@@ -107,19 +108,20 @@ pub(crate) fn message_of(callback: &Callback) -> String {
     message
 }
 
+/// A page of undelivered callbacks.
 #[derive(Serialize)]
-struct Page {
-    callbacks: Vec<CallbackView>,
+pub struct Page {
+    pub callbacks: Vec<CallbackView>,
     /// Value of `after` for the next page; absent on the last one.
-    next: Option<Key>,
-    totals: Totals,
+    pub next: Option<Key>,
+    pub totals: Totals,
 }
 
 /// Totals of all participants.
 #[derive(Serialize)]
-struct Totals {
-    pending: usize,
-    parked: usize,
+pub struct Totals {
+    pub pending: usize,
+    pub parked: usize,
 }
 
 /// The requested callbacks.
@@ -169,8 +171,16 @@ pub(crate) async fn list(
     State(lanes): State<Arc<dyn Lanes>>,
     parameters: Parameters,
 ) -> Result<Response, ApiError> {
+    ok(&find(&call, &lanes, &parameters).await?)
+}
+
+/// Undelivered callbacks with the parameters of `GET /callbacks`.
+///
+/// # Errors
+/// A parameter is invalid, or the engine does not answer.
+pub async fn find(call: &Call, lanes: &Arc<dyn Lanes>, parameters: &Parameters) -> Result<Page, ApiError> {
     let limit = parameters.count("limit", PAGE_DEFAULT, PAGE_MAX)?;
-    let selection = Selection::of(&parameters)?;
+    let selection = Selection::of(parameters)?;
     let page = call.ask(move |ledger| -> Result<Page, ApiError> {
         let selected = selection.select(ledger)?.take(limit + 1);
         let mut callbacks: Vec<_> =
@@ -182,9 +192,9 @@ pub(crate) async fn list(
         Ok(Page { callbacks, next, totals: Totals { pending: ledger.outbox().len() - parked, parked } })
     });
     let mut page = page.await??;
-    add_failures(&*lanes, &mut page.callbacks);
-    read_contents(&call, &mut page.callbacks).await?;
-    ok(&page)
+    add_failures(&**lanes, &mut page.callbacks);
+    read_contents(call, &mut page.callbacks).await?;
+    Ok(page)
 }
 
 pub(crate) async fn get(

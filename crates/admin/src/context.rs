@@ -71,6 +71,19 @@ pub struct AdminContext {
     pub access: Access,
     /// Permit for computing the diff of a change set.
     pub diffs: Diffs,
+    /// Protections outside this API, for the banner of pages.
+    pub protections: Protections,
+}
+
+/// Protections that an operator may have switched off.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Protections {
+    /// Whether the admin port uses TLS.
+    pub has_admin_tls: bool,
+    /// Whether the FSPIOP port uses TLS.
+    pub has_fspiop_tls: bool,
+    /// Whether the signatures of DFSPs are verified.
+    pub verifies_signatures: bool,
 }
 
 impl AdminContext {
@@ -104,6 +117,7 @@ impl AdminContext {
             provider_of_clients: None,
             access: Access::open(),
             diffs: Diffs(Arc::new(Semaphore::new(1))),
+            protections: Protections::default(),
         }
     }
 }

@@ -9,7 +9,7 @@ use serde::Serialize;
 use upesi_fspiop::uri::{PathValues, TemplateError, fill_template};
 use upesi_http::{Schemes, Target, check_address};
 use upesi_ledger::command::{ENDPOINT_VALUE_BYTES_MAX, EndpointValue};
-use upesi_ledger::{AdminCommand, EndpointType};
+use upesi_ledger::{AdminCommand, EndpointType, Participant};
 
 use super::call::{Parameters, Segments, participant_name};
 use crate::body::{Fields, JsonBody};
@@ -17,11 +17,12 @@ use crate::call::Call;
 use crate::error::ApiError;
 use crate::json::{EmptyObject, empty, ok};
 
+/// An endpoint of a participant.
 #[derive(Serialize)]
-struct EndpointView {
+pub struct EndpointView {
     #[serde(rename = "type")]
-    kind: &'static str,
-    value: Box<str>,
+    pub kind: &'static str,
+    pub value: Box<str>,
 }
 
 pub(crate) async fn set(
@@ -166,20 +167,20 @@ fn fill(kind: EndpointType, value: &str) -> Result<String, String> {
     }
 }
 
+/// The endpoints of a participant.
+pub(crate) fn views(participant: &Participant) -> Vec<EndpointView> {
+    let view =
+        |(kind, value): &(EndpointType, Box<str>)| EndpointView { kind: kind.name(), value: value.clone() };
+    participant.endpoints.iter().map(view).collect()
+}
+
 pub(crate) async fn list(
     call: Call,
     Segments(name): Segments<String>,
     parameters: Parameters,
 ) -> Result<Response, ApiError> {
     let name = participant_name(&name)?;
-    let endpoints = call.ask(move |ledger| {
-        ledger.participant_named(&name).map(|participant| {
-            let views = participant.endpoints.iter();
-            views
-                .map(|(kind, value)| EndpointView { kind: kind.name(), value: value.clone() })
-                .collect::<Vec<_>>()
-        })
-    });
+    let endpoints = call.ask(move |ledger| ledger.participant_named(&name).map(views));
     let endpoints = endpoints.await?.ok_or_else(|| ApiError::unknown_participant(name.as_str()))?;
     match parameters.get("type") {
         None => ok(&endpoints),

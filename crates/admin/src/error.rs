@@ -15,7 +15,7 @@ const DESCRIPTION_CHARS_MAX: usize = 4_096;
 
 /// An error for the operator, or the answer that an approval is pending.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct ApiError {
+pub struct ApiError {
     pub(crate) status: StatusCode,
     pub(crate) name: ErrorName,
     /// Standard text and detail.
@@ -25,6 +25,25 @@ pub(crate) struct ApiError {
 }
 
 impl ApiError {
+    pub const fn status(&self) -> StatusCode {
+        self.status
+    }
+
+    /// The error's name for programs, such as `participant_not_found`.
+    pub const fn name(&self) -> &'static str {
+        self.name.as_str()
+    }
+
+    /// Standard text and detail, for people.
+    pub fn description(&self) -> &str {
+        &self.description
+    }
+
+    /// 500: a fault of the hub, in a page.
+    pub fn fault(detail: &str) -> Self {
+        Self::internal(detail)
+    }
+
     /// A name with the usual status and the standard text of its code, and a detail.
     pub(crate) fn new(name: ErrorName, detail: &str) -> Self {
         let code = name.code();
@@ -46,7 +65,7 @@ impl ApiError {
     }
 
     /// 400 with 3101: the request is invalid. `sentence` names the field in quotes.
-    pub(crate) fn malformed(sentence: &str) -> Self {
+    pub fn malformed(sentence: &str) -> Self {
         Self::new(ErrorName::Malformed, sentence)
     }
 

@@ -26,16 +26,17 @@ const LOOKED_AT_MAX: usize = 100_000;
 const NAMES: [&str; 10] =
     ["fsp", "payer", "payee", "state", "from", "to", "amount", "currency", "limit", "cursor"];
 
+/// A page of found transfers.
 #[derive(Serialize)]
-struct Page {
-    transfers: Vec<TransferView>,
+pub struct Page {
+    pub transfers: Vec<TransferView>,
     /// The `cursor` of the next page; absent at the end.
-    next: Option<Cursor>,
+    pub next: Option<Cursor>,
 }
 
 /// End of a page: `r-…` among the reserved transfers, `f-…` among the finished ones in memory, `a-…` in the archive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Cursor(SearchPosition);
+pub struct Cursor(SearchPosition);
 
 impl fmt::Display for Cursor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -171,6 +172,14 @@ fn known(ledger: &Ledger, name: Option<String>) -> Result<Option<ParticipantId>,
 }
 
 pub(crate) async fn list(call: Call, parameters: Parameters) -> Result<Response, ApiError> {
+    ok(&find(&call, &parameters).await?)
+}
+
+/// Finds transfers with the parameters of `GET /transfers`.
+///
+/// # Errors
+/// A parameter is invalid, or the engine does not answer.
+pub async fn find(call: &Call, parameters: &Parameters) -> Result<Page, ApiError> {
     parameters.only(&NAMES)?;
     let limit = parameters.count("limit", PAGE_DEFAULT, PAGE_MAX)?;
     let place = match parameters.get("cursor").map(str::parse) {
@@ -178,7 +187,7 @@ pub(crate) async fn list(call: Call, parameters: Parameters) -> Result<Response,
         Some(Ok(Cursor(place))) => place,
         Some(Err(())) => return Err(ApiError::malformed("\"cursor\" must be the \"next\" of a page")),
     };
-    let wanted = SearchFilters::read(&call, &parameters).await?;
+    let wanted = SearchFilters::read(call, parameters).await?;
     let search = Search {
         since: wanted.from.unwrap_or(Timestamp::EPOCH),
         is_sought: Arc::new(move |transfer: &Transfer| wanted.is_met_by(transfer)),
@@ -194,7 +203,7 @@ pub(crate) async fn list(call: Call, parameters: Parameters) -> Result<Response,
         };
         transfers.into_iter().map(view_of).collect()
     });
-    ok(&Page { transfers: views.await?, next: found.next.map(Cursor) })
+    Ok(Page { transfers: views.await?, next: found.next.map(Cursor) })
 }
 
 #[cfg(test)]

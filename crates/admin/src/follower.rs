@@ -18,6 +18,9 @@ const LEADER: HeaderName = HeaderName::from_static("upesi-leader");
 /// Reads of data that only the leader has, in its memory or its store.
 const OF_LEADER: [&str; 5] = ["/oracles", "/directory", "/quotes", "/sessions", "/audit/checkpoint"];
 
+/// The search in a page. It changes nothing, but its text may be personal and is therefore in the body.
+const SEARCH: &str = "/console/transfers";
+
 /// The one change that a follower accepts: to claim leadership.
 const PROMOTE: &str = "/cluster/promote";
 
@@ -39,7 +42,7 @@ impl FollowerProgress {
     /// The reason why a request is not answered here.
     pub(crate) fn check(&self, method: &Method, path: &str) -> Result<(), ApiError> {
         let is_read = matches!(*method, Method::GET | Method::HEAD);
-        if !(is_read || path == PROMOTE) || is_of_leader(path) {
+        if !(is_read || path == PROMOTE || path == SEARCH) || is_of_leader(path) {
             return Err(self.refusal());
         }
         if self.age_ms.is_none() && needs_state(path) {
@@ -114,6 +117,7 @@ mod tests {
             (Method::GET, "/quotesmen", true),
             (Method::GET, "/directory/parties/MSISDN/1", false),
             (Method::GET, "/quotes/1", false),
+            (Method::POST, "/console/transfers", true),
             (Method::POST, "/participants", false),
             (Method::POST, "/cluster/promote", true),
             (Method::POST, "/cluster/hand-over", false),

@@ -20,25 +20,29 @@ const STORE_STOPPED: &str =
 /// Reason why a follower accepts no payments itself.
 const FOLLOWS: &str = "this node is a follower; only the leader accepts payments";
 
+/// The state of the hub and its parts.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Health {
-    status: &'static str,
-    uptime: Seconds,
-    start_time: Instant,
-    version_number: &'static str,
+pub struct Health {
+    #[serde(skip)]
+    pub takes_payments: bool,
+    pub status: &'static str,
+    pub uptime: Seconds,
+    pub start_time: Instant,
+    pub version_number: &'static str,
     /// `empty` if there is no DFSP: the hub is new, or its data directory is the wrong one.
     #[serde(skip_serializing_if = "Option::is_none")]
-    ledger: Option<&'static str>,
-    services: Vec<Service>,
+    pub ledger: Option<&'static str>,
+    pub services: Vec<Service>,
 }
 
+/// The state of a part.
 #[derive(Debug, PartialEq, Eq, Serialize)]
-struct Service {
-    name: &'static str,
-    status: &'static str,
+pub struct Service {
+    pub name: &'static str,
+    pub status: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
-    detail: Option<String>,
+    pub detail: Option<String>,
 }
 
 impl Service {
@@ -112,22 +116,33 @@ pub(crate) async fn get(
     State(directory): State<Directory>,
     State(provider_of_clients): State<Option<Provider>>,
 ) -> Result<Response, ApiError> {
+    let health = report(&call, process, &directory, provider_of_clients.as_ref());
+    json(if health.takes_payments { StatusCode::OK } else { StatusCode::BAD_GATEWAY }, &health)
+}
+
+/// The state of the hub, of its parts, and of the identity providers.
+pub(crate) fn report(
+    call: &Call,
+    process: Process,
+    directory: &Directory,
+    provider_of_clients: Option<&Provider>,
+) -> Health {
     let status = call.engine.status();
     let store = directory.get().ok().map(|directory| directory.built_in.store().stats());
     let is_up = takes_payments(&status);
-    let providers: Vec<_> = call.access.providers().chain(&provider_of_clients).collect();
+    let providers: Vec<_> = call.access.providers().chain(provider_of_clients).collect();
     let providers = (!providers.is_empty())
         .then(|| providers.into_iter().filter_map(Provider::fault).collect::<Vec<_>>());
     let services = services(&status, store, providers);
-    let health = Health {
+    Health {
+        takes_payments: is_up,
         status: word(is_up),
         uptime: Seconds { ms: u64::try_from(process.started.elapsed().as_millis()).unwrap_or(u64::MAX) },
         start_time: Instant(process.started_at),
         version_number: process.version,
         ledger: status.is_new.then_some("empty"),
         services,
-    };
-    json(if is_up { StatusCode::OK } else { StatusCode::BAD_GATEWAY }, &health)
+    }
 }
 
 #[derive(Serialize)]

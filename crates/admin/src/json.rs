@@ -6,7 +6,7 @@ use axum::response::{IntoResponse, Response};
 use serde::ser::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use serde_json::value::RawValue;
-use upesi_types::{Amount, Timestamp};
+use upesi_types::{Amount, Currency, Timestamp};
 
 use crate::error::ApiError;
 
@@ -31,7 +31,7 @@ pub(crate) struct EmptyObject {}
 
 /// An amount as a JSON number with exactly the digits of its decimal text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Decimal(pub(crate) Amount);
+pub struct Decimal(pub Amount);
 
 impl Serialize for Decimal {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -39,9 +39,19 @@ impl Serialize for Decimal {
     }
 }
 
+/// A currency as its code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Code(pub Currency);
+
+impl Serialize for Code {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&self.0)
+    }
+}
+
 /// Hundredths of a percent as a JSON number in percent: `10`, `12.5`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Percentage(pub(crate) u16);
+pub struct Percentage(pub u16);
 
 impl Serialize for Percentage {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -53,8 +63,8 @@ impl Serialize for Percentage {
 
 /// Milliseconds as a JSON number in seconds: `12.345`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Seconds {
-    pub(crate) ms: u64,
+pub struct Seconds {
+    pub ms: u64,
 }
 
 impl Serialize for Seconds {
@@ -70,7 +80,7 @@ pub(crate) fn number<S: Serializer>(digits: String, serializer: S) -> Result<S::
 
 /// An instant as `2031-04-01T12:00:30.000Z`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Instant(pub(crate) Timestamp);
+pub struct Instant(pub Timestamp);
 
 impl Serialize for Instant {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -89,7 +99,7 @@ impl<'de> Deserialize<'de> for Instant {
 
 /// A flag as 0 or 1, the form that portals usually expect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Flag(pub(crate) bool);
+pub struct Flag(pub bool);
 
 impl Serialize for Flag {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {

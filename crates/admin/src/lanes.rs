@@ -84,12 +84,13 @@ struct PairView {
 }
 
 impl ResponsesView {
-    fn of(summary: Option<&DfspSummary>, name_of: impl Fn(ParticipantId) -> Option<String>) -> Self {
+    /// `askers` are the names of the senders, by pair.
+    fn of(summary: Option<&DfspSummary>, askers: &[Option<String>]) -> Self {
         let kinds = summary.map(|summary| &*summary.kinds).unwrap_or_default();
         let kind = |kind| kinds.iter().find(|one| one.kind == kind).and_then(KindView::of);
         let pairs = summary.map(|summary| &*summary.pairs).unwrap_or_default();
-        let failing = pairs.iter().filter(|pair| pair.failed > 0).take(PAIRS_SHOWN_MAX);
-        let failing = failing.filter_map(|pair| Some(PairView::of(pair, name_of(pair.asker)?)));
+        let failing = pairs.iter().zip(askers).filter(|(pair, _)| pair.failed > 0).take(PAIRS_SHOWN_MAX);
+        let failing = failing.filter_map(|(pair, asker)| Some(PairView::of(pair, asker.clone()?)));
         Self {
             minutes: ResponseTimes::MINUTES,
             lookups: kind(RequestKind::Lookup),
@@ -125,13 +126,48 @@ impl PairView {
     }
 }
 
+/// The lane of a participant, with its answers to requests in the last minutes.
+#[derive(Clone, Debug)]
+pub struct LaneReport {
+    /// `None` if the ledger does not know the participant yet.
+    pub participant: Option<String>,
+    pub lane: LaneStatus,
+    /// The node of the cluster that delivers; `None` if the leader delivers all.
+    pub node: Option<u32>,
+    /// `None` without requests.
+    pub responses: Option<DfspSummary>,
+    /// The names of the senders in `responses`, by pair.
+    pub askers: Vec<Option<String>>,
+}
+
+/// The lanes of all participants.
+pub fn lane_reports(
+    ledger: &Ledger,
+    lanes: Vec<LaneStatus>,
+    mut summaries: Vec<DfspSummary>,
+) -> Vec<LaneReport> {
+    let report = |lane: LaneStatus| {
+        let found = summaries.binary_search_by_key(&lane.target, |summary| summary.asked);
+        let responses = found.ok().map(|index| {
+            let DfspSummary { asked, kinds, pairs } = &mut summaries[index];
+            DfspSummary { asked: *asked, kinds: std::mem::take(kinds), pairs: std::mem::take(pairs) }
+        });
+        let pairs = responses.iter().flat_map(|summary| &summary.pairs);
+        LaneReport {
+            participant: name_of(ledger, lane.target),
+            node: courier_of(ledger.couriers(), lane.target),
+            askers: pairs.map(|pair| name_of(ledger, pair.asker)).collect(),
+            responses,
+            lane,
+        }
+    };
+    lanes.into_iter().map(report).collect()
+}
+
 impl LaneView {
-    fn of(
-        lane: LaneStatus,
-        participant: Option<String>,
-        node: Option<u32>,
-        response_times: ResponsesView,
-    ) -> Self {
+    fn of(report: LaneReport) -> Self {
+        let LaneReport { participant, lane, node, responses, askers } = report;
+        let response_times = ResponsesView::of(responses.as_ref(), &askers);
         Self {
             participant,
             state: lane.state(),
@@ -162,18 +198,8 @@ pub(crate) async fn list(
 ) -> Result<Response, ApiError> {
     let lanes = lanes.lanes();
     let summaries = response_times.summaries(call.engine.clock().now());
-    let views = call.ask(move |ledger| {
-        let views = lanes.into_iter().map(|lane| {
-            let summary = summaries.binary_search_by_key(&lane.target, |summary| summary.asked);
-            let summary = summary.ok().map(|index| &summaries[index]);
-            let responses = ResponsesView::of(summary, |id| name_of(ledger, id));
-            let (participant, node) =
-                (name_of(ledger, lane.target), courier_of(ledger.couriers(), lane.target));
-            LaneView::of(lane, participant, node, responses)
-        });
-        views.collect::<Vec<_>>()
-    });
-    ok(&views.await?)
+    let reports = call.ask(move |ledger| lane_reports(ledger, lanes, summaries));
+    ok(&reports.await?.into_iter().map(LaneView::of).collect::<Vec<_>>())
 }
 
 fn name_of(ledger: &Ledger, id: ParticipantId) -> Option<String> {
@@ -203,7 +229,9 @@ mod tests {
         (5..20).for_each(|asker| observe(asker, RequestKind::Quote, ResponseOutcome::Undelivered));
         observe(4, RequestKind::Lookup, ResponseOutcome::Undelivered);
         let summaries = responses.summaries(now);
-        let view = ResponsesView::of(summaries.first(), |id| Some(format!("dfsp-{}", id.number())));
+        let pairs = summaries.iter().flat_map(|summary| &summary.pairs);
+        let askers: Vec<_> = pairs.map(|pair| Some(format!("dfsp-{}", pair.asker.number()))).collect();
+        let view = ResponsesView::of(summaries.first(), &askers);
         let shown = serde_json::to_value(&view).unwrap();
         let expected = serde_json::json!({ "answered": 0, "failed": 0, "unanswered": 1, "undelivered": 1 });
         assert_eq!(shown["lookups"], expected);

@@ -3,7 +3,7 @@
 use axum::http::StatusCode;
 use axum::response::Response;
 use serde::Serialize;
-use upesi_ledger::{AdminCommand, Limit};
+use upesi_ledger::{AdminCommand, Limit, Participant};
 use upesi_types::{Amount, Currency};
 
 use super::body::Field;
@@ -11,33 +11,35 @@ use super::call::{Parameters, Segments, participant_name};
 use crate::body::{Fields, JsonBody};
 use crate::call::Call;
 use crate::error::ApiError;
-use crate::json::{Decimal, Percentage, empty, ok};
+use crate::json::{Code, Decimal, Percentage, empty, ok};
 
 /// The only type of limit.
 pub(crate) const NET_DEBIT_CAP: &str = "NET_DEBIT_CAP";
 
+/// A net debit cap, with the participant in a list of all participants.
 #[derive(Serialize)]
-struct LimitView {
+pub struct LimitView {
     #[serde(skip_serializing_if = "Option::is_none")]
-    name: Option<String>,
-    currency: String,
-    limit: LimitValue,
+    pub name: Option<String>,
+    pub currency: Code,
+    pub limit: LimitValue,
 }
 
+/// Value and alarm of a limit.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct LimitValue {
+pub struct LimitValue {
     #[serde(rename = "type")]
-    kind: &'static str,
-    value: Decimal,
-    alarm_percentage: Percentage,
+    pub kind: &'static str,
+    pub value: Decimal,
+    pub alarm_percentage: Percentage,
 }
 
 impl LimitView {
     fn of(limit: &Limit, name: Option<String>) -> Self {
         Self {
             name,
-            currency: limit.currency.to_string(),
+            currency: Code(limit.currency),
             limit: LimitValue {
                 kind: NET_DEBIT_CAP,
                 value: Decimal(limit.value),
@@ -135,6 +137,11 @@ pub(crate) async fn list(
         Some(admitted.map(|limit| LimitView::of(limit, None)).collect::<Vec<_>>())
     });
     ok(&limits.await?.ok_or_else(|| ApiError::unknown_participant(name.as_str()))?)
+}
+
+/// The limits of a participant.
+pub(crate) fn limits_of(participant: &Participant) -> Vec<LimitView> {
+    participant.limits.iter().map(|limit| LimitView::of(limit, None)).collect()
 }
 
 pub(crate) async fn list_all(call: Call, parameters: Parameters) -> Result<Response, ApiError> {

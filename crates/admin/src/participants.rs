@@ -13,52 +13,54 @@ use crate::body::JsonBody;
 use crate::call::Call;
 use crate::context::Hostname;
 use crate::error::ApiError;
-use crate::json::{Flag, Instant, empty, json, ok};
+use crate::json::{Code, Flag, Instant, empty, json, ok};
 
 /// A participant in the form for portals.
 #[derive(Serialize)]
-pub(crate) struct ParticipantView {
-    name: String,
-    id: String,
-    created: Instant,
+pub struct ParticipantView {
+    pub name: String,
+    pub id: String,
+    pub created: Instant,
     #[serde(rename = "isActive")]
-    is_active: Flag,
-    links: Links,
-    accounts: Vec<AccountView>,
+    pub is_active: Flag,
+    pub links: Links,
+    pub accounts: Vec<AccountView>,
     #[serde(rename = "isProxy")]
-    is_proxy: Flag,
+    pub is_proxy: Flag,
     /// The proxy in front of it.
     #[serde(rename = "proxiedBy", skip_serializing_if = "Option::is_none")]
-    proxied_by: Option<String>,
+    pub proxied_by: Option<String>,
 }
 
+/// Links of a participant.
 #[derive(Serialize)]
-struct Links {
+pub struct Links {
     #[serde(rename = "self")]
-    itself: String,
+    pub itself: String,
 }
 
+/// An account of a participant.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct AccountView {
-    id: u32,
-    ledger_account_type: String,
-    currency: String,
-    is_active: Flag,
-    created_date: Instant,
+pub struct AccountView {
+    pub id: u32,
+    pub ledger_account_type: String,
+    pub currency: Code,
+    pub is_active: Flag,
+    pub created_date: Instant,
     /// The operator who created it.
-    created_by: String,
+    pub created_by: String,
 }
 
 impl ParticipantView {
-    fn of(ledger: &Ledger, participant: &Participant, hostname: &str) -> Self {
+    pub(crate) fn of(ledger: &Ledger, participant: &Participant, hostname: &str) -> Self {
         let mut link = format!("http://{hostname}/participants/");
         encode_component(participant.name.as_str(), &mut link);
         let accounts = participant.accounts.iter().filter_map(|account| ledger.account(account.id));
         let accounts = accounts.map(|account| AccountView {
             id: account.id.number(),
             ledger_account_type: ledger.account_type_name(account.kind).to_owned(),
-            currency: account.currency.to_string(),
+            currency: Code(account.currency),
             is_active: Flag(account.is_active),
             created_date: Instant(account.created_at),
             created_by: ledger.creator_of(account.id).unwrap_or("unknown").to_owned(),
@@ -149,10 +151,16 @@ pub(crate) fn read_activity(body: &JsonBody) -> Result<bool, ApiError> {
 
 // `/participants/{name}/bindings`: assignments of certificates and tokens to a participant.
 
+/// A binding of a certificate or token.
 #[derive(Serialize)]
-struct BindingView {
-    kind: &'static str,
-    value: Box<str>,
+pub struct BindingView {
+    pub kind: &'static str,
+    pub value: Box<str>,
+}
+
+pub(crate) fn bindings_of(participant: &Participant) -> Vec<BindingView> {
+    let view = |binding: &Binding| BindingView { kind: binding.kind.name(), value: binding.value.clone() };
+    participant.bindings.iter().map(view).collect()
 }
 
 pub(crate) async fn list_bindings(
@@ -160,11 +168,7 @@ pub(crate) async fn list_bindings(
     Segments(name): Segments<String>,
 ) -> Result<Response, ApiError> {
     let name = participant_name(&name)?;
-    let view = |binding: &Binding| BindingView { kind: binding.kind.name(), value: binding.value.clone() };
-    let bindings = call.ask(move |ledger| {
-        let participant = ledger.participant_named(&name)?;
-        Some(participant.bindings.iter().map(view).collect::<Vec<_>>())
-    });
+    let bindings = call.ask(move |ledger| ledger.participant_named(&name).map(bindings_of));
     ok(&bindings.await?.ok_or_else(|| ApiError::unknown_participant(name.as_str()))?)
 }
 

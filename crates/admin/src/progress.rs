@@ -16,7 +16,7 @@ use upesi_engine::{EngineHandle, FollowError};
 use upesi_ledger::{
     Callback, CallbackKey, Event, Ledger, Record, Subject, Transfer, TransferState, WindowId,
 };
-use upesi_types::Timestamp;
+use upesi_types::{Timestamp, TransferId};
 
 use super::call::{Segments, transfer_id};
 use crate::audit::{AuditPort, first_since};
@@ -30,44 +30,46 @@ use crate::parts::Lanes;
 /// Maximum number of journal records that one call reads after the prepare, and again after the end.
 const RECORDS_READ_MAX: u64 = 20_000;
 
+/// The callbacks of a transfer, and the state of its settlement.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct ProgressView {
-    transfer_id: String,
+pub struct ProgressView {
+    pub transfer_id: String,
     /// Oldest first.
-    callbacks: Vec<ToldView>,
+    pub callbacks: Vec<ToldView>,
     /// Whether all records were read that could contain callbacks of the transfer.
-    is_whole: bool,
+    pub is_whole: bool,
     /// Absent before the commit, and if the commit settled the transfer.
-    settlement: Option<SettlementView>,
+    pub settlement: Option<SettlementView>,
 }
 
 /// A callback of the transfer.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct ToldView {
-    key: Key,
-    participant: String,
-    message: String,
-    state: &'static str,
-    created_date: Instant,
+pub struct ToldView {
+    pub key: Key,
+    pub participant: String,
+    pub message: String,
+    pub state: &'static str,
+    pub created_date: Instant,
     /// Time of the record of the delivery, shortly after it. Absent if the callback is undelivered, or if its delivery
     /// record was not read.
-    delivered_date: Option<Instant>,
+    pub delivered_date: Option<Instant>,
     /// Failed attempts; absent without any, and after the delivery.
-    attempts: Option<u32>,
+    pub attempts: Option<u32>,
     /// Reason of the last failure.
-    reason: Option<Box<str>>,
+    pub reason: Option<Box<str>>,
 }
 
+/// The settlement window of a transfer, and the settlement that contains it.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct SettlementView {
-    window_id: u32,
-    window_state: &'static str,
+pub struct SettlementView {
+    pub window_id: u32,
+    pub window_state: &'static str,
     /// The settlement that contains, or last contained, the window's part in the transfer's currency.
-    settlement_id: Option<u32>,
-    settlement_state: Option<&'static str>,
+    pub settlement_id: Option<u32>,
+    pub settlement_state: Option<&'static str>,
 }
 
 impl SettlementView {
@@ -161,7 +163,19 @@ pub(crate) async fn get(
     State(lanes): State<Arc<dyn Lanes>>,
     Segments(id): Segments<String>,
 ) -> Result<Response, ApiError> {
-    let id = transfer_id(&id)?;
+    ok(&read(&call, &audit, &lanes, transfer_id(&id)?).await?)
+}
+
+/// The callbacks of a transfer, and the state of its settlement.
+///
+/// # Errors
+/// The transfer does not exist, other callers are reading the journal, or the engine does not answer.
+pub async fn read(
+    call: &Call,
+    audit: &AuditPort,
+    lanes: &Arc<dyn Lanes>,
+    id: TransferId,
+) -> Result<ProgressView, ApiError> {
     let unknown = || ApiError::new(ErrorName::TransferNotFound, &format!("Transfer {id} does not exist"));
     let transfer = call.engine.transfer(id).await?.ok_or_else(unknown)?;
     let subject = match call.engine.item_of(transfer.prepare_seq).await? {
@@ -174,7 +188,7 @@ pub(crate) async fn get(
     let engine = call.engine.clone();
     let last = call.ask(Ledger::last_seq).await?;
     let (begin, end) = (transfer.prepare_seq, transfer.completed_at());
-    let read = move || {
+    let read_both = move || {
         let mut reading = CallbackReader { subject, told: BTreeMap::new(), is_whole: true };
         let next = reading.read(&engine, begin, last)?;
         if let Some(end) = end {
@@ -184,10 +198,10 @@ pub(crate) async fn get(
         drop(permit);
         Ok::<_, FollowError>(reading)
     };
-    let reading = tokio::task::spawn_blocking(read).await;
+    let reading = tokio::task::spawn_blocking(read_both).await;
     let reading = reading.map_err(|_| ApiError::internal("The reader of the journal ended early"))?;
     let reading = reading.map_err(|error| ApiError::internal(&error.to_string()))?;
-    ok(&view(&call, &*lanes, transfer, reading).await?)
+    view(call, &**lanes, transfer, reading).await
 }
 
 async fn view(

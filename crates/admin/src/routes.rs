@@ -1,5 +1,8 @@
 //! The table of operations: path, method, required permissions, reach, and handler.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use axum::handler::Handler;
 use axum::http::Method;
 use axum::middleware::from_fn_with_state;
@@ -14,6 +17,7 @@ use crate::call::{DataScope, Guard, RequiredPermission, admit};
 use crate::change_sets::Operations;
 use crate::context::AdminContext;
 use crate::error::ApiError;
+use crate::pages::{PageTable, Pages, Reach};
 use crate::{
     accounts, approvals, audit, callbacks, change_sets, directory, endpoints, enums, fee_rules, find, funds,
     health, lanes, limits, operations, operators, oracles, participants, progress, quotes, sessions,
@@ -57,15 +61,17 @@ impl Operation {
 pub(crate) struct NoOperation;
 
 /// A router that guards each operation.
-struct Table {
+pub(crate) struct Table {
     router: Router<AdminContext>,
     context: AdminContext,
     operations: Vec<Operation>,
+    /// The guards of the reads, by path.
+    pub(crate) guards: BTreeMap<&'static str, Guard>,
 }
 
 impl Table {
     fn new(context: AdminContext) -> Self {
-        Self { router: Router::new(), context, operations: Vec::new() }
+        Self { router: Router::new(), context, operations: Vec::new(), guards: BTreeMap::new() }
     }
 
     fn add<H, T>(
@@ -79,12 +85,30 @@ impl Table {
         T: 'static,
     {
         let (needs, reach) = guard;
+        let guard = Guard { needs, reach };
+        if method == GET {
+            self.guards.insert(path, guard);
+        }
+        self.operations.push(Operation::new(method.clone(), path, needs, reach));
+        self.route((path, method), guard, handler)
+    }
+
+    /// Adds a guarded route that is not an operation of the API.
+    pub(crate) fn route<H, T>(
+        mut self,
+        (path, method): (&'static str, Method),
+        guard: Guard,
+        handler: H,
+    ) -> Self
+    where
+        H: Handler<T, AdminContext>,
+        T: 'static,
+    {
         let Ok(filter) = MethodFilter::try_from(method.clone()) else {
             unreachable!("{method} is a method of this table")
         };
-        let admit = from_fn_with_state((Guard { needs, reach }, self.context.clone()), admit);
+        let admit = from_fn_with_state((guard, self.context.clone()), admit);
         self.router = self.router.route(path, on(filter, handler).route_layer(admit));
-        self.operations.push(Operation::new(method, path, needs, reach));
         self
     }
 
@@ -113,13 +137,18 @@ impl Table {
     }
 }
 
-/// The router of all operations, and their list.
-pub(crate) fn router(context: AdminContext) -> (Router, Vec<Operation>) {
+/// The router of all operations and pages, and the list of operations.
+pub(crate) fn router(context: AdminContext, pages: Option<Pages>) -> (Router, Vec<Operation>) {
     let table = table(context.clone());
-    let (routes, operations) = (table.router, table.operations);
     // The operations for change sets. They do not contain themselves, which would be a cycle.
-    let inner = Operations(complete(routes.clone()).with_state(context.clone()));
-    (complete(routes.layer(Extension(inner))).with_state(context), operations)
+    let inner = Operations(complete(table.router.clone()).with_state(context.clone()));
+    let table = match pages {
+        Some(pages) => (pages.add)(PageTable(table)).0,
+        None => table,
+    };
+    let (reach, operations) = (Reach(Arc::new(table.guards)), table.operations);
+    let routes = table.router.layer(Extension(inner)).layer(Extension(reach));
+    (complete(routes).with_state(context), operations)
 }
 
 /// Adds the answers to requests without an operation.

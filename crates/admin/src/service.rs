@@ -28,6 +28,7 @@ use crate::error::ApiError;
 use crate::error_name::ErrorName;
 use crate::follower::FollowedNow;
 use crate::hosts::{AllowedHosts, AllowedOrigins};
+use crate::pages::Pages;
 use crate::routes::{NoOperation, Operation, router};
 use crate::shown::shown;
 
@@ -95,6 +96,7 @@ pub struct AdminService {
     engine: EngineHandle,
     followed: Option<FollowedNow>,
     operations: Arc<[Operation]>,
+    pages: Option<Pages>,
 }
 
 impl fmt::Debug for AdminService {
@@ -111,13 +113,34 @@ impl AdminService {
 
     /// Creates the API with these dependencies.
     pub fn new(context: AdminContext) -> Self {
+        Self::create(context, None)
+    }
+
+    /// Creates the API and pages.
+    pub fn with_pages(context: AdminContext, pages: Pages) -> Self {
+        Self::create(context, Some(pages))
+    }
+
+    fn create(context: AdminContext, pages: Option<Pages>) -> Self {
         let (hosts, body_timeout) = (context.allowed_hosts.clone(), context.body_timeout);
         let origins = context.allowed_origins.clone();
         let (access, engine) = (context.access.clone(), context.engine.clone());
         let followed = context.followed.clone();
-        let (router, operations) = router(context);
+        let (router, operations) = router(context, pages);
         let (pace, rejected, operations) = (Arc::default(), Arc::default(), operations.into());
-        Self { router, body_timeout, hosts, origins, pace, rejected, access, engine, followed, operations }
+        Self {
+            router,
+            body_timeout,
+            hosts,
+            origins,
+            pace,
+            rejected,
+            access,
+            engine,
+            followed,
+            operations,
+            pages,
+        }
     }
 
     /// All operations and their permissions.
@@ -223,7 +246,17 @@ impl AdminService {
 
     /// Answers a complete request without a server.
     pub async fn answer_whole(&self, request: Request<Bytes>) -> Response<Full<Bytes>> {
-        to_full(self.dispatch(request.map(Body::from)).await).await
+        let path = request.uri().path().to_owned();
+        let response = self.dispatch(request.map(Body::from)).await;
+        to_full(self.explained(&path, response)).await
+    }
+
+    /// Replaces the JSON of an error with a page, if the request was for a page.
+    fn explained(&self, path: &str, response: Response<Body>) -> Response<Body> {
+        match self.pages.filter(|pages| pages.contain(path)) {
+            Some(pages) => pages.explain(response),
+            None => response,
+        }
     }
 }
 
@@ -255,8 +288,12 @@ async fn to_full(response: Response<Body>) -> Response<Full<Bytes>> {
 impl Service for AdminService {
     async fn call(&self, request: Request<Incoming>, connection: &Connection) -> Response<Full<Bytes>> {
         let (method, path) = (request.method().clone(), shown(request.uri().path()));
+        let is_page = self.pages.is_some_and(|pages| pages.contain(request.uri().path()));
         let mut known = None;
-        let response = self.answer(request, connection, &mut known).await;
+        let mut response = self.answer(request, connection, &mut known).await;
+        if is_page {
+            response = self.explained(&path, response);
+        }
         self.log(&method, &path, response.status(), known.filter(|caller| caller.is_proven()));
         to_full(response).await
     }

@@ -16,7 +16,7 @@ use crate::body::JsonBody;
 use crate::call::Call;
 use crate::error::ApiError;
 use crate::error_name::ErrorName;
-use crate::json::{Instant, number as digits, ok};
+use crate::json::{Code, Instant, number as digits, ok};
 use crate::transfers::REASON_CHARS_MAX;
 
 /// States that a filter may name; the hub's windows are never in the last two.
@@ -31,26 +31,32 @@ const CLOSE_REASON: &str = "closeReason";
 /// A window as `/v2/settlementWindows` shows it.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct WindowView {
-    settlement_window_id: u32,
-    state: &'static str,
-    reason: Box<str>,
-    created_date: Instant,
-    changed_date: Instant,
+pub struct WindowView {
+    pub settlement_window_id: u32,
+    pub state: &'static str,
+    pub reason: Box<str>,
+    pub created_date: Instant,
+    pub changed_date: Instant,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    content: Vec<ContentView>,
+    pub content: Vec<ContentView>,
 }
 
 /// A content of a window.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct ContentView {
-    id: u32,
-    state: &'static str,
-    ledger_account_type: String,
-    currency_id: String,
-    created_date: Instant,
-    changed_date: Instant,
+pub struct ContentView {
+    pub id: u32,
+    pub state: &'static str,
+    pub ledger_account_type: String,
+    pub currency_id: Code,
+    pub created_date: Instant,
+    pub changed_date: Instant,
+    /// Sum of its transfers.
+    #[serde(skip)]
+    pub sum: Sum,
+    /// The settlement that contains it, or contained it last.
+    #[serde(skip)]
+    pub settlement: Option<u32>,
 }
 
 impl ContentView {
@@ -59,9 +65,11 @@ impl ContentView {
             id: content.id.0,
             state: content.state.as_str(),
             ledger_account_type: ledger.account_type_name(content.kind).to_owned(),
-            currency_id: content.currency.to_string(),
+            currency_id: Code(content.currency),
             created_date: Instant(content.created_at),
             changed_date: Instant(content.changed_at),
+            sum: content.sum,
+            settlement: content.settlement.map(|settlement| settlement.0),
         }
     }
 }
@@ -90,8 +98,7 @@ pub(crate) async fn get(call: Call, Segments(id): Segments<String>) -> Result<Re
 }
 
 async fn show(call: &Call, id: WindowId) -> Result<Response, ApiError> {
-    let view = call.ask(move |ledger| ledger.window(id).map(|window| WindowView::of(ledger, window)));
-    ok(&view.await?.ok_or_else(|| ApiError::from(AdminRefusal::WindowUnknown { window: id }))?)
+    ok(&call.ask(move |ledger| window(ledger, id.0)).await??)
 }
 
 /// Closes the open window; returns the new open one.
@@ -170,8 +177,7 @@ pub(crate) async fn list(call: Call, parameters: Parameters) -> Result<Response,
                 && period.contains(window.created_at)
                 && (close_reason.is_none() || window.close_reason.as_deref() == close_reason.as_deref())
         });
-        let mut windows: Vec<_> = windows.collect();
-        windows.sort_unstable_by_key(|window| Reverse((window.changed_at, window.id)));
+        let windows = newest_first(windows);
         let windows = windows.into_iter().filter(|window| uses(ledger, window, participant, currency));
         windows.take(FOUND_MAX).map(|window| WindowView::of(ledger, window)).collect::<Vec<_>>()
     });
@@ -180,6 +186,28 @@ pub(crate) async fn list(call: Call, parameters: Parameters) -> Result<Response,
         return Err(ApiError::new(ErrorName::NothingFound, "settlementWindow by filters not found"));
     }
     ok(&found)
+}
+
+/// Windows, newest change first.
+fn newest_first<'a>(windows: impl Iterator<Item = &'a Window>) -> Vec<&'a Window> {
+    let mut windows: Vec<_> = windows.collect();
+    windows.sort_unstable_by_key(|window| Reverse((window.changed_at, window.id)));
+    windows
+}
+
+/// The windows that changed last, newest change first.
+pub fn recent_windows(ledger: &Ledger, max: usize) -> Vec<WindowView> {
+    let windows = newest_first(ledger.windows().iter()).into_iter().take(max);
+    windows.map(|window| WindowView::of(ledger, window)).collect()
+}
+
+/// A window.
+///
+/// # Errors
+/// The window does not exist.
+pub fn window(ledger: &Ledger, id: u32) -> Result<WindowView, ApiError> {
+    let window = ledger.window(WindowId(id)).map(|window| WindowView::of(ledger, window));
+    window.ok_or_else(|| ApiError::from(AdminRefusal::WindowUnknown { window: WindowId(id) }))
 }
 
 /// Whether an account of the participant, in the currency, took part in a window.
@@ -210,36 +238,39 @@ const _: () = assert!(STATES.len() == WindowState::ALL.len() + 2);
 const PAIRS_DEFAULT: usize = 1_000;
 const PAIRS_MAX: usize = 10_000;
 
+/// A page of the obligations of a window.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct PairsView {
-    settlement_window_id: u32,
-    pairs: Vec<PairView>,
-    next: Option<PairKey>,
+pub struct PairsView {
+    pub settlement_window_id: u32,
+    pub pairs: Vec<PairView>,
+    pub next: Option<PairKey>,
 }
 
 /// The committed transfers from one account to another.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct PairView {
-    payer: PartyView,
-    payee: PartyView,
-    currency: String,
-    ledger_account_type: String,
-    amount: WideDecimal,
-    transfers: u64,
+pub struct PairView {
+    pub payer: PartyView,
+    pub payee: PartyView,
+    pub currency: Code,
+    pub ledger_account_type: String,
+    pub amount: WideDecimal,
+    pub transfers: u64,
 }
 
+/// A participant with its account.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct PartyView {
-    name: String,
-    participant_id: u32,
-    account_id: u32,
+pub struct PartyView {
+    pub name: String,
+    pub participant_id: u32,
+    pub account_id: u32,
 }
 
 /// A sum as a JSON number; it may have more digits than an amount.
-struct WideDecimal(Sum);
+#[derive(Clone, Copy, Debug)]
+pub struct WideDecimal(pub Sum);
 
 impl Serialize for WideDecimal {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -248,8 +279,8 @@ impl Serialize for WideDecimal {
 }
 
 /// A pair of accounts, such as `3-5`.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct PairKey(AccountId, AccountId);
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct PairKey(AccountId, AccountId);
 
 impl PairKey {
     fn of(pair: &PairSum) -> Self {
@@ -285,18 +316,33 @@ pub(crate) async fn list_pairs(
     let limit = parameters.count("limit", PAIRS_DEFAULT, PAIRS_MAX)?;
     let malformed = || ApiError::malformed("\"after\" must be the \"next\" of the page before");
     let after = parameters.get("after").map(|text| PairKey::parse(text).ok_or_else(malformed)).transpose()?;
-    let page = call.ask(move |ledger| {
-        let Some(window) = ledger.window(id) else {
-            return Err(ApiError::from(AdminRefusal::WindowUnknown { window: id }));
-        };
-        let pairs = ledger.window_pairs(window);
-        let pairs = pairs.ok_or_else(|| {
-            let detail = format!("The sums of window {id} are no longer retained");
-            ApiError::new(ErrorName::WindowPairsNotRetained, &detail)
-        })?;
-        Ok(page_of_pairs(ledger, id, &pairs, after, limit))
-    });
+    let page = call.ask(move |ledger| pairs_after(ledger, id, after, limit));
     ok(&page.await??)
+}
+
+/// The first pairs of a window.
+///
+/// # Errors
+/// The window does not exist, or its sums were dropped.
+pub fn pairs(ledger: &Ledger, id: u32, max: usize) -> Result<PairsView, ApiError> {
+    pairs_after(ledger, WindowId(id), None, max)
+}
+
+fn pairs_after(
+    ledger: &Ledger,
+    id: WindowId,
+    after: Option<PairKey>,
+    limit: usize,
+) -> Result<PairsView, ApiError> {
+    let Some(window) = ledger.window(id) else {
+        return Err(ApiError::from(AdminRefusal::WindowUnknown { window: id }));
+    };
+    let pairs = ledger.window_pairs(window);
+    let pairs = pairs.ok_or_else(|| {
+        let detail = format!("The sums of window {id} are no longer retained");
+        ApiError::new(ErrorName::WindowPairsNotRetained, &detail)
+    })?;
+    Ok(page_of_pairs(ledger, id, &pairs, after, limit))
 }
 
 fn page_of_pairs(
@@ -322,7 +368,7 @@ impl PairView {
         Some(Self {
             payer: PartyView::of(ledger, pair.payer)?,
             payee: PartyView::of(ledger, pair.payee)?,
-            currency: account.currency.to_string(),
+            currency: Code(account.currency),
             ledger_account_type: ledger.account_type_name(account.kind).to_owned(),
             amount: WideDecimal(pair.sum),
             transfers: pair.sum.transfers,

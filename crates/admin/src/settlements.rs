@@ -19,7 +19,7 @@ use crate::body::{Fields, JsonBody};
 use crate::call::Call;
 use crate::error::ApiError;
 use crate::error_name::ErrorName;
-use crate::json::{Decimal, Instant, ok};
+use crate::json::{Code, Decimal, Instant, ok};
 use crate::settlement_windows::{ContentView, FOUND_MAX, Period, check_filters, number, one_of, positive};
 use crate::transfers::REASON_CHARS_MAX;
 
@@ -47,76 +47,83 @@ const FILTERS: [&str; 9] = [
     "toSettlementWindowDateTime",
 ];
 
+/// A settlement with its windows and accounts.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct SettlementView {
-    id: u32,
-    settlement_model: String,
-    state: &'static str,
-    reason: Box<str>,
+pub struct SettlementView {
+    pub id: u32,
+    pub settlement_model: String,
+    pub state: &'static str,
+    pub reason: Box<str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    external_reference: Option<Box<str>>,
-    created_date: Instant,
-    changed_date: Instant,
-    settlement_windows: Vec<SettledWindow>,
-    participants: Vec<Party>,
+    pub external_reference: Option<Box<str>>,
+    pub created_date: Instant,
+    pub changed_date: Instant,
+    pub settlement_windows: Vec<SettledWindow>,
+    pub participants: Vec<Party>,
 }
 
 /// A window with the contents that belong to this settlement.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct SettledWindow {
-    id: u32,
-    state: &'static str,
-    reason: Box<str>,
-    created_date: Instant,
-    changed_date: Instant,
-    content: Vec<ContentView>,
+pub struct SettledWindow {
+    pub id: u32,
+    pub state: &'static str,
+    pub reason: Box<str>,
+    pub created_date: Instant,
+    pub changed_date: Instant,
+    pub content: Vec<ContentView>,
 }
 
+/// A participant of a settlement.
 #[derive(Serialize)]
-struct Party {
-    id: u32,
-    accounts: Vec<AccountView>,
+pub struct Party {
+    pub id: u32,
+    #[serde(skip)]
+    pub name: String,
+    pub accounts: Vec<AccountView>,
 }
 
+/// An account of a settlement.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct AccountView {
-    id: u32,
-    state: &'static str,
-    reason: Box<str>,
+pub struct AccountView {
+    pub id: u32,
+    pub state: &'static str,
+    pub reason: Box<str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    external_reference: Option<Box<str>>,
+    pub external_reference: Option<Box<str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    created_date: Option<Instant>,
+    pub created_date: Option<Instant>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    net_settlement_amount: Option<Money>,
+    pub net_settlement_amount: Option<Money>,
     /// The deposit or withdrawal that moved the cover of the net.
     #[serde(skip_serializing_if = "Option::is_none")]
-    cover_transfer_id: Option<String>,
+    pub cover_transfer_id: Option<String>,
     /// Remainder of earlier settlements, below the currency's smallest unit.
     #[serde(skip_serializing_if = "Option::is_none")]
-    carried_in: Option<Decimal>,
+    pub carried_in: Option<Decimal>,
     /// Remainder of this settlement.
     #[serde(skip_serializing_if = "Option::is_none")]
-    carried_over: Option<Decimal>,
+    pub carried_over: Option<Decimal>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    error_information: Option<ErrorInformation>,
+    pub error_information: Option<ErrorInformation>,
 }
 
+/// An amount with its currency.
 #[derive(Serialize)]
-struct Money {
-    amount: Decimal,
-    currency: String,
+pub struct Money {
+    pub amount: Decimal,
+    pub currency: Code,
 }
 
+/// The reason why an account did not advance.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct ErrorInformation {
-    error_code: String,
-    error_description: String,
-    error_name: &'static str,
+pub struct ErrorInformation {
+    pub error_code: String,
+    pub error_description: String,
+    pub error_name: &'static str,
 }
 
 impl From<AdvanceFault> for ErrorInformation {
@@ -140,7 +147,7 @@ impl AccountView {
             created_date: Some(Instant(item.created_at)),
             net_settlement_amount: Some(Money {
                 amount: Decimal(item.net),
-                currency: account.currency.to_string(),
+                currency: Code(account.currency),
             }),
             cover_transfer_id: item.funds.map(|funds| funds.to_string()),
             carried_in: Some(Decimal(item.carried_in)).filter(|carried| carried.0 != Amount::ZERO),
@@ -196,10 +203,11 @@ fn windows_of<'a>(ledger: &'a Ledger, settlement: &Settlement) -> Vec<&'a Window
 
 impl SettlementView {
     fn of(ledger: &Ledger, settlement: &Settlement, part: AccountFilter) -> Self {
-        let mut participants = BTreeMap::<u32, Vec<AccountView>>::new();
+        let mut participants = BTreeMap::<u32, (String, Vec<AccountView>)>::new();
         for (account, item) in accounts(ledger, settlement).filter(|(account, _)| part.contains(account)) {
-            let views = participants.entry(account.participant.number()).or_default();
-            views.push(AccountView::of(account, item));
+            let name = || ledger.participant(account.participant).name.to_string();
+            let entry = participants.entry(account.participant.number());
+            entry.or_insert_with(|| (name(), Vec::new())).1.push(AccountView::of(account, item));
         }
         let model = ledger.models().iter().find(|model| model.id == settlement.model);
         Self {
@@ -211,7 +219,10 @@ impl SettlementView {
             created_date: Instant(settlement.created_at),
             changed_date: Instant(settlement.changed_at),
             settlement_windows: settled_windows(ledger, settlement, |_| true),
-            participants: participants.into_iter().map(|(id, accounts)| Party { id, accounts }).collect(),
+            participants: participants
+                .into_iter()
+                .map(|(id, (name, accounts))| Party { id, name, accounts })
+                .collect(),
         }
     }
 }
@@ -240,13 +251,31 @@ fn settled_windows(
     windows_of(ledger, settlement).into_iter().filter_map(view).collect()
 }
 
+/// The newest settlements, newest first.
+pub fn recent_settlements(ledger: &Ledger, max: usize) -> Vec<SettlementView> {
+    let newest = ledger.settlements().iter().rev().take(max);
+    newest.map(|settlement| SettlementView::of(ledger, settlement, AccountFilter::default())).collect()
+}
+
+/// A settlement.
+///
+/// # Errors
+/// The settlement does not exist.
+pub fn settlement(ledger: &Ledger, id: u32) -> Result<SettlementView, ApiError> {
+    let found = ledger.settlement(SettlementId(id));
+    let view = found.map(|settlement| SettlementView::of(ledger, settlement, AccountFilter::default()));
+    view.ok_or_else(|| unknown(SettlementId(id)))
+}
+
+fn unknown(id: SettlementId) -> ApiError {
+    ApiError::new(ErrorName::SettlementNotFound, &format!("Settlement with ID '{id}' not found"))
+}
+
 async fn show(call: &Call, id: SettlementId, part: AccountFilter) -> Result<Response, ApiError> {
     let view = call.ask(move |ledger| {
         ledger.settlement(id).map(|settlement| SettlementView::of(ledger, settlement, part))
     });
-    let unknown =
-        || ApiError::new(ErrorName::SettlementNotFound, &format!("Settlement with ID '{id}' not found"));
-    let view = view.await?.ok_or_else(unknown)?;
+    let view = view.await?.ok_or_else(|| unknown(id))?;
     if view.participants.is_empty() {
         let (name, detail) = match part {
             AccountFilter { account: Some(account), .. } => {
@@ -576,7 +605,9 @@ fn answers(
             faults.next_if(|(at, _)| *at == index).map(|(_, fault)| ErrorInformation::from(*fault));
         match participants.last_mut().filter(|party| party.id == item.participant) {
             Some(party) => party.accounts.push(view),
-            None => participants.push(Party { id: item.participant, accounts: vec![view] }),
+            None => {
+                participants.push(Party { id: item.participant, name: String::new(), accounts: vec![view] })
+            }
         }
     }
     participants

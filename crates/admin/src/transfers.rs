@@ -16,52 +16,56 @@ use crate::body::JsonBody;
 use crate::call::Call;
 use crate::error::ApiError;
 use crate::error_name::ErrorName;
-use crate::json::{Decimal, Instant, ok, raw};
+use crate::json::{Code, Decimal, Instant, ok, raw};
 
 /// Maximum length of a reason, in characters.
 pub(crate) const REASON_CHARS_MAX: usize = 512;
 
+/// A transfer for operators.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct TransferView {
-    transfer_id: String,
+pub struct TransferView {
+    pub transfer_id: String,
     /// State that DFSPs see.
-    transfer_state: &'static str,
-    internal_state: &'static str,
-    payer: Option<Party>,
-    payee: Option<Party>,
-    amount: Money,
-    condition: String,
-    fulfilment: Option<String>,
-    expiration: Instant,
-    prepared_date: Instant,
-    completed_date: Option<Instant>,
+    pub transfer_state: &'static str,
+    pub internal_state: &'static str,
+    pub payer: Option<Party>,
+    pub payee: Option<Party>,
+    pub amount: Money,
+    pub condition: String,
+    pub fulfilment: Option<String>,
+    pub expiration: Instant,
+    pub prepared_date: Instant,
+    pub completed_date: Option<Instant>,
     /// Journal record of the prepare.
-    prepare_seq: u64,
-    error_information: Option<ErrorInformation>,
+    pub prepare_seq: u64,
+    pub error_information: Option<ErrorInformation>,
     /// The operator's reason for ending it.
-    operator_reason: Option<Box<str>>,
-    extensions: Option<Box<RawValue>>,
+    pub operator_reason: Option<Box<str>>,
+    pub extensions: Option<Box<RawValue>>,
 }
 
+/// A participant of a transfer, with its position account.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Party {
-    name: String,
-    account_id: Option<u32>,
+pub struct Party {
+    pub name: String,
+    pub account_id: Option<u32>,
 }
 
+/// An amount with its currency.
 #[derive(Serialize)]
-struct Money {
-    amount: Decimal,
-    currency: String,
+pub struct Money {
+    pub amount: Decimal,
+    pub currency: Code,
 }
 
+/// The cause of an abort.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct ErrorInformation {
-    error_code: String,
-    error_description: Box<str>,
+pub struct ErrorInformation {
+    pub error_code: String,
+    pub error_description: Box<str>,
 }
 
 pub(crate) async fn get(call: Call, Segments(id): Segments<String>) -> Result<Response, ApiError> {
@@ -86,6 +90,14 @@ pub(crate) async fn end(
 }
 
 async fn show(call: &Call, id: TransferId) -> Result<Response, ApiError> {
+    ok(&read(call, id).await?)
+}
+
+/// A transfer, if the caller may see it.
+///
+/// # Errors
+/// The transfer does not exist for the caller, or the engine does not answer.
+pub async fn read(call: &Call, id: TransferId) -> Result<TransferView, ApiError> {
     let unknown = || ApiError::new(ErrorName::TransferNotFound, &format!("Transfer {id} does not exist"));
     let transfer = call.engine.transfer(id).await?.ok_or_else(unknown)?;
     let own = call.caller.participant;
@@ -98,7 +110,7 @@ async fn show(call: &Call, id: TransferId) -> Result<Response, ApiError> {
         Some(view(transfer, payer, payee))
     });
     // A caller that is not a party of the transfer learns nothing of it.
-    ok(&shown.await?.ok_or_else(unknown)?)
+    shown.await?.ok_or_else(unknown)
 }
 
 /// Payer and payee of a transfer.
@@ -133,7 +145,7 @@ pub(crate) fn view(transfer: Transfer, payer: Option<Party>, payee: Option<Party
         internal_state,
         payer,
         payee,
-        amount: Money { amount: Decimal(transfer.amount), currency: transfer.currency.to_string() },
+        amount: Money { amount: Decimal(transfer.amount), currency: Code(transfer.currency) },
         condition: octets(&transfer.condition),
         fulfilment,
         expiration: Instant(transfer.expires_at),

@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use prometheus_client::registry::Registry;
 use tokio::time::Instant;
-use upesi_admin::{Access, AdminContext, AdminPort, AuditKey, Holders, MetricsService, MetricsText};
+use upesi_admin::{
+    Access, AdminContext, AdminPort, AuditKey, Holders, MetricsService, MetricsText, Protections,
+};
 use upesi_engine::{Clock, EngineHandle, SharedParticipants};
 use upesi_gateway::nodes::{NodePort, RequestForwarder};
 use upesi_gateway::{
@@ -238,6 +240,11 @@ impl Edge {
         context.signature_keys = self.signatures.participants_keys(settings);
         context.node = self.node.as_ref().map(|node| node.number);
         context.access = self.access.clone();
+        context.protections = Protections {
+            has_admin_tls: self.tls.admin().is_some(),
+            has_fspiop_tls: self.tls.fspiop().is_some(),
+            verifies_signatures: self.signatures.authenticator().is_some(),
+        };
         context
     }
 

@@ -115,5 +115,5 @@ fn admin_service(edge: &Edge, engine: &EngineHandle, read: &FollowedState) -> Ad
     }));
     let followed = read.clone();
     context.followed = Some(Arc::new(move || followed.now()));
-    AdminService::new(context)
+    AdminService::with_pages(context, upesi_console::PAGES)
 }

@@ -226,7 +226,7 @@ fn admin_service(
     context.lanes = Arc::new(courier.clone());
     context.response_times = metrics.counted.response_times.clone();
     context.audit = AuditPort::new(edge.audit_key.clone());
-    Ok(AdminService::new(context))
+    Ok(AdminService::with_pages(context, upesi_console::PAGES))
 }
 
 /// Whether a finished transfer may be removed while its prepare is still valid.

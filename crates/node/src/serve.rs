@@ -257,9 +257,11 @@ fn tell_that_it_serves(edge: &Edge, leading: &LeaderParts) {
     let Servers { fspiop: Some(fspiop), admin: Some(admin), .. } = ports.get() else {
         unreachable!("a hub that processes requests has both ports")
     };
+    let scheme = if edge.tls.admin().is_some() { "https" } else { "http" };
     tracing::info!(
         fspiop = %fspiop.local_addr(),
         admin = %admin.local_addr(),
+        console = format_args!("{scheme}://{}/console", admin.local_addr()),
         data = %settings.data.dir.display(),
         durable = settings.engine.durable,
         version = upesi_process::version::VERSION,

@@ -107,6 +107,16 @@ impl Access {
         self.0.required.iter().flat_map(|options| &options.issuers).map(Issuer::provider)
     }
 
+    /// Whether callers must authenticate.
+    pub fn is_required(&self) -> bool {
+        self.0.required.is_some()
+    }
+
+    /// Whether some changes need an approval.
+    pub fn is_by_two(&self) -> bool {
+        self.0.required.as_ref().is_some_and(|options| options.is_by_two)
+    }
+
     /// The hub's own users, if callers must authenticate.
     pub(crate) fn people(&self) -> Option<&UserRegistry> {
         self.0.required.is_some().then_some(&self.0.people)

@@ -78,6 +78,16 @@ impl Caller {
         }
     }
 
+    /// The name of the operator.
+    pub fn operator(&self) -> &str {
+        &self.operator
+    }
+
+    /// The DFSP of the operator, if it is a DFSP's.
+    pub const fn participant(&self) -> Option<FspId> {
+        self.participant
+    }
+
     pub(crate) fn may(&self, permission: Permission) -> bool {
         match self.rights {
             Rights::All => true,

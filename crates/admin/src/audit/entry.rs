@@ -14,26 +14,26 @@ const NS_PER_MS: i64 = 1_000_000;
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct AuditEntryView {
-    number: u64,
+    pub number: u64,
     /// The record of the journal with the entry and its effect.
-    record: u64,
-    at: Instant,
+    pub record: u64,
+    pub at: Instant,
     /// Nanoseconds within the millisecond of `at`.
-    nanoseconds: u32,
-    operator: Box<str>,
-    known_by: Box<str>,
-    address: Option<Box<str>>,
-    on_behalf_of: Option<Box<str>>,
-    action: Box<str>,
-    reason: Option<Box<str>>,
-    object: Box<str>,
-    before: Box<str>,
-    after: Box<str>,
-    outcome: AttemptOutcome,
-    refused: Option<Box<str>>,
+    pub nanoseconds: u32,
+    pub operator: Box<str>,
+    pub known_by: Box<str>,
+    pub address: Option<Box<str>>,
+    pub on_behalf_of: Option<Box<str>>,
+    pub action: Box<str>,
+    pub reason: Option<Box<str>>,
+    pub object: Box<str>,
+    pub before: Box<str>,
+    pub after: Box<str>,
+    pub outcome: AttemptOutcome,
+    pub refused: Option<Box<str>>,
     /// Digest of the record's other events; it binds the entry to them.
-    effects: String,
-    chain: String,
+    pub effects: String,
+    pub chain: String,
 }
 
 impl AuditEntryView {

@@ -29,6 +29,8 @@ const PAGE_DEFAULT: usize = 100;
 const PAGE_MAX: usize = 1_000;
 /// Maximum number of journal records that one call reads.
 const RECORDS_READ_MAX: u64 = 100_000;
+/// Number of records that a backward search reads at a time.
+const STRETCH_RECORDS: u64 = 2_000;
 /// Maximum number of concurrent calls that read the journal; further ones are answered 503.
 const READERS_MAX: usize = 2;
 /// The parameters.
@@ -54,11 +56,12 @@ impl AuditPort {
     }
 }
 
+/// A page of the audit trail.
 #[derive(Serialize)]
-struct Page {
-    entries: Vec<AuditEntryView>,
+pub struct Page {
+    pub entries: Vec<AuditEntryView>,
     /// The `cursor` of the next page; absent at the end.
-    next: Option<String>,
+    pub next: Option<String>,
 }
 
 /// The entries of some records, and the record to continue with.
@@ -156,6 +159,63 @@ fn read(
         records.reuse(events, callbacks);
     }
     Ok(EntryPage { entries, next: None })
+}
+
+/// The newest entries before a record, or of the whole trail, newest first. `next` is the record to continue before.
+///
+/// # Errors
+/// Too many callers are reading the journal, or it cannot be read.
+pub async fn newest(
+    call: &Call,
+    audit: &AuditPort,
+    parameters: &Parameters,
+    before: Option<u64>,
+    max: usize,
+) -> Result<Page, ApiError> {
+    let filter = filter(parameters)?;
+    let Some(permit) = audit.reader() else {
+        return Err(ApiError::new(ErrorName::Busy, "Other clients are reading the audit trail: try again"));
+    };
+    let engine = call.engine.clone();
+    let last = call.ask(upesi_ledger::Ledger::last_seq).await?;
+    let read = move || {
+        let found = read_back(&engine, before.unwrap_or(last + 1).min(last + 1), &filter, max);
+        drop(permit);
+        found
+    };
+    let found = tokio::task::spawn_blocking(read).await;
+    let found = found.map_err(|_| ApiError::internal("The reader of the journal ended early"))?;
+    let EntryPage { entries, next } = found.map_err(|error| ApiError::internal(&error.to_string()))?;
+    Ok(Page { entries, next: next.map(|seq| seq.to_string()) })
+}
+
+/// Reads backwards, a stretch of records at a time.
+fn read_back(
+    engine: &EngineHandle,
+    before: u64,
+    filter: &EntryFilter,
+    max: usize,
+) -> Result<EntryPage, FollowError> {
+    let oldest = match first_since(engine, Timestamp::EPOCH, before.saturating_sub(1)) {
+        Ok(oldest) => oldest,
+        Err(FollowError::Gone { oldest, .. }) => oldest,
+        Err(error) => return Err(error),
+    };
+    let (mut found, mut end) = (Vec::new(), before);
+    while end > oldest && found.len() < max && before - end < RECORDS_READ_MAX {
+        let begin = end.saturating_sub(STRETCH_RECORDS).max(oldest);
+        let EntryPage { mut entries, .. } = read(engine, Some(begin), end - 1, filter, usize::MAX)?;
+        entries.reverse();
+        found.append(&mut entries);
+        end = begin;
+    }
+    // A cut page continues before its last entry.
+    if let Some(last) = found.get(max).map(|_| found[max - 1].record) {
+        let cut = found.iter().position(|entry| entry.record < last).unwrap_or(found.len());
+        found.truncate(cut);
+        end = last;
+    }
+    Ok(EntryPage { entries: found, next: (end > oldest).then_some(end) })
 }
 
 /// The first record that is not before an instant. It uses a binary search, because times of records increase.

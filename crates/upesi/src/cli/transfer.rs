@@ -1,13 +1,12 @@
 //! `upesi transfer`: a search for payments, and the state of one payment in a sentence.
 
-use std::fmt::Write as _;
-
 use clap::{Args, Subcommand, ValueEnum};
 use serde::Deserialize;
+use upesi_console::story::{Story, StoryCallback, StorySettlement};
 use upesi_process::exit::{Outcome, write_out};
 use upesi_process::times::{ParsedTime, Zone, when};
 use upesi_process::values::{amount, currency, dfsp_name, transfer_id};
-use upesi_types::text::{Escaped, path};
+use upesi_types::text::path;
 use upesi_types::{Amount, Currency, FspId, TransferId};
 
 use super::calls::{Calls, ListOptions, Money, ShowOptions, filters, instant_cell, instant_text};
@@ -234,79 +233,39 @@ fn show(ShowArguments { id, options: ShowOptions { json, zone, hub } }: ShowArgu
 
 /// The state of a payment in one sentence.
 fn sentence(transfer: &Transfer, progress: &Progress, zone: &Zone) -> String {
-    let [payer, payee] = [&transfer.payer, &transfer.payee]
-        .map(|party| party.as_ref().map_or("an unknown DFSP", |party| party.name.as_str()));
-    let money = transfer.amount.text();
-    let since = transfer.completed_date.as_ref().unwrap_or(&transfer.prepared_date);
-    let mut text = format!(
-        "{} pays {money} to {}: {} since {}",
-        Escaped(payer),
-        Escaped(payee),
-        Escaped(&transfer.internal_state),
-        instant_text(since, zone)
-    );
-    if let Some(ErrorInformation { error_code, error_description }) = &transfer.error_information {
-        let _ = write!(text, " ({} {})", Escaped(error_code), Escaped(error_description));
-    }
-    if let Some(reason) = &transfer.operator_reason {
-        let _ = write!(text, " by an operator ({})", Escaped(reason));
-    }
-    let _ = write!(text, "; {}", turn(transfer, payee, progress, zone));
-    for told in &progress.callbacks {
-        let _ = write!(text, "; {}", told_text(told, zone));
-    }
-    if !progress.is_whole {
-        text.push_str("; the journal no longer has the times of all deliveries");
-    }
-    let _ = write!(text, "; {}.", settlement_text(transfer, progress));
-    text
-}
-
-/// The next step, and who has to make it.
-fn turn(transfer: &Transfer, payee: &str, progress: &Progress, zone: &Zone) -> String {
-    if let Some(parked) = progress.callbacks.iter().find(|told| told.state == "parked") {
-        return format!("an operator has to act: upesi callback redeliver {}", Escaped(&parked.key));
-    }
-    if progress.callbacks.iter().any(|told| told.state == "pending") {
-        return "the hub has to deliver the pending callbacks".to_owned();
-    }
-    if transfer.transfer_state != RESERVED {
-        return "no action is needed".to_owned();
-    }
-    format!("{} has to answer before {}", Escaped(payee), instant_text(&transfer.expiration, zone))
-}
-
-fn told_text(told: &CallbackRow, zone: &Zone) -> String {
-    let (name, message) = (Escaped(&told.participant), Escaped(&told.message));
-    if told.state == "delivered" {
-        return match &told.delivered_date {
-            // The hub records deliveries together, shortly after them.
-            Some(at) => format!("{name} got {message} by {}", instant_text(at, zone)),
-            None => format!("{name} got {message}"),
-        };
-    }
-    let attempts = match (told.attempts, &told.reason) {
-        (Some(1), Some(reason)) => format!(" after 1 attempt ({})", Escaped(reason)),
-        (Some(attempts), Some(reason)) => format!(" after {attempts} attempts ({})", Escaped(reason)),
-        (Some(attempts), None) => format!(" after {attempts} attempts"),
-        (None, _) => String::new(),
+    let error = transfer.error_information.as_ref();
+    let callback = |told: &'_ CallbackRow| told.delivered_date.as_ref().map(|at| instant_text(at, zone));
+    let delivered: Vec<_> = progress.callbacks.iter().map(callback).collect();
+    let story = Story {
+        payer: transfer.payer.as_ref().map(|party| &*party.name),
+        payee: transfer.payee.as_ref().map(|party| &*party.name),
+        money: transfer.amount.text(),
+        public_state: &transfer.transfer_state,
+        state: &transfer.internal_state,
+        since: instant_text(transfer.completed_date.as_ref().unwrap_or(&transfer.prepared_date), zone),
+        expires: instant_text(&transfer.expiration, zone),
+        error: error.map(|error| (&*error.error_code, &*error.error_description)),
+        operator_reason: transfer.operator_reason.as_deref(),
+        callbacks: progress.callbacks.iter().zip(delivered).map(told).collect(),
+        is_whole: progress.is_whole,
+        settlement: progress.settlement.as_ref().map(|one| StorySettlement {
+            window: one.window_id,
+            window_state: &one.window_state,
+            settlement: one.settlement_id.zip(one.settlement_state.as_deref()),
+        }),
     };
-    format!("{message} to {name} is {}{attempts}", Escaped(&told.state))
+    story.sentence(&upesi_console::ENGLISH)
 }
 
-fn settlement_text(transfer: &Transfer, progress: &Progress) -> String {
-    let Some(Settlement { window_id, window_state, settlement_id, settlement_state }) = &progress.settlement
-    else {
-        return match transfer.transfer_state.as_str() {
-            COMMITTED => "it was settled when it was committed".to_owned(),
-            RESERVED => "it is not in a settlement window yet".to_owned(),
-            _ => "there is nothing to settle".to_owned(),
-        };
-    };
-    let window = format!("settlement window {window_id} is {}", Escaped(window_state));
-    match (settlement_id, settlement_state) {
-        (Some(id), Some(state)) => format!("{window}, settlement {id} is {}", Escaped(state)),
-        _ => format!("{window}, not in a settlement yet"),
+fn told((told, delivered): (&CallbackRow, Option<String>)) -> StoryCallback<'_> {
+    StoryCallback {
+        key: &told.key,
+        participant: &told.participant,
+        message: &told.message,
+        state: &told.state,
+        delivered,
+        attempts: told.attempts,
+        reason: told.reason.as_deref(),
     }
 }
 

@@ -262,6 +262,10 @@ impl<'arguments> Demo<'arguments> {
                     format!("{binary} context add demo --replace --admin {admin} {operator}"),
                     "saves the hub's address and the operator's key",
                 ),
+                (
+                    format!("{}/console", self.hub.admin_url()),
+                    "the console; the browser needs the operator's certificate and key",
+                ),
                 (format!("{binary} dfsp show dfsp-1 --context demo"), "what dfsp-1 owes"),
                 (format!("{binary} lane --context demo"), "response times of each DFSP"),
                 result,

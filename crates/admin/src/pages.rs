@@ -1,0 +1,144 @@
+//! HTML pages beside the API, served by the same port.
+//!
+//! A page has no permissions of its own. It takes over the guard of the operation whose data it shows, so the table of
+//! operations stays the only one.
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::fmt;
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::FromRequestParts;
+use axum::handler::Handler;
+use axum::http::request::Parts;
+use axum::http::{HeaderName, Method};
+use axum::response::Response;
+
+use crate::access::Caller;
+use crate::call::{DataScope, Guard, RequiredPermission};
+use crate::context::AdminContext;
+use crate::error::ApiError;
+use crate::routes::Table;
+
+/// The pages of a port, and their answer to errors.
+#[derive(Clone, Copy)]
+pub struct Pages {
+    /// The path of the first page. The paths of all others begin with it and a slash.
+    pub root: &'static str,
+    /// Adds the pages to the table.
+    pub add: fn(PageTable) -> PageTable,
+    /// Shows an error to a person. The status is the error's.
+    pub error: fn(&ApiError) -> Response<Body>,
+}
+
+impl fmt::Debug for Pages {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pages").field("root", &self.root).finish_non_exhaustive()
+    }
+}
+
+impl Pages {
+    /// Whether a path belongs to the pages.
+    pub(crate) fn contain(&self, path: &str) -> bool {
+        path.strip_prefix(self.root).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    }
+
+    /// Replaces the JSON of an error with a page, and keeps its other headers.
+    pub(crate) fn explain(&self, response: Response<Body>) -> Response<Body> {
+        let Some(error) = response.extensions().get::<ApiError>() else { return response };
+        let mut page = (self.error)(error);
+        *page.status_mut() = response.status();
+        let is_of_body = |name: &HeaderName| name.as_str().starts_with("content-");
+        for (name, value) in response.headers().iter().filter(|(name, _)| !is_of_body(name)) {
+            page.headers_mut().entry(name).or_insert_with(|| value.clone());
+        }
+        page
+    }
+}
+
+/// The table of operations. Pages are added to it.
+pub struct PageTable(pub(crate) Table);
+
+impl fmt::Debug for PageTable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("PageTable").finish_non_exhaustive()
+    }
+}
+
+impl PageTable {
+    /// Adds a page that shows the data of the operation `GET like`, and therefore has its guard.
+    ///
+    /// # Panics
+    /// The operation does not exist.
+    #[must_use]
+    pub fn page<H, T>(self, path: &'static str, like: &str, handler: H) -> Self
+    where
+        H: Handler<T, AdminContext>,
+        T: 'static,
+    {
+        let guard = self.guard_of(like);
+        Self(self.0.route((path, Method::GET), guard, handler))
+    }
+
+    /// Adds a form that changes nothing, with the guard of `GET like`. The browser sends its fields in the body,
+    /// because a URL is stored in histories and logs.
+    ///
+    /// # Panics
+    /// The operation does not exist.
+    #[must_use]
+    pub fn form<H, T>(self, path: &'static str, like: &str, handler: H) -> Self
+    where
+        H: Handler<T, AdminContext>,
+        T: 'static,
+    {
+        let guard = self.guard_of(like);
+        Self(self.0.route((path, Method::POST), guard, handler))
+    }
+
+    /// Adds a page for all authenticated callers. Its handler shows only what [`Reach`] permits.
+    #[must_use]
+    pub fn common<H, T>(self, path: &'static str, handler: H) -> Self
+    where
+        H: Handler<T, AdminContext>,
+        T: 'static,
+    {
+        let guard = Guard { needs: RequiredPermission::Identity, reach: DataScope::Own };
+        Self(self.0.route((path, Method::GET), guard, handler))
+    }
+
+    /// Adds a file for everybody, such as a style sheet.
+    #[must_use]
+    pub fn file<H, T>(self, path: &'static str, handler: H) -> Self
+    where
+        H: Handler<T, AdminContext>,
+        T: 'static,
+    {
+        let guard = Guard { needs: RequiredPermission::Nothing, reach: DataScope::Scheme };
+        Self(self.0.route((path, Method::GET), guard, handler))
+    }
+
+    fn guard_of(&self, like: &str) -> Guard {
+        let guard = self.0.guards.get(like).copied();
+        guard.unwrap_or_else(|| panic!("a page shows the data of GET {like}, which is not an operation"))
+    }
+}
+
+/// The reads that a caller may use. Pages show only links and panels that it permits. Cheap to clone.
+#[derive(Clone, Debug, Default)]
+pub struct Reach(pub(crate) Arc<BTreeMap<&'static str, Guard>>);
+
+impl Reach {
+    /// Whether the caller may use the operation `GET path`. For a path with `{name}`, also the participant is needed.
+    pub fn may(&self, caller: &Caller, path: &str, name: Option<&str>) -> bool {
+        self.0.get(path).is_some_and(|guard| guard.check(caller, name).is_ok())
+    }
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for Reach {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
+        Ok(parts.extensions.get().cloned().unwrap_or_default())
+    }
+}

@@ -1,0 +1,38 @@
+#![doc = include_str!("../README.md")]
+
+mod assets;
+mod page;
+mod pages;
+mod show;
+pub mod story;
+mod table;
+mod words;
+
+use upesi_admin::{PageTable, Pages};
+
+pub use page::CONTENT_POLICY;
+use page::Section;
+pub use words::{ENGLISH, Words};
+
+/// The pages of the console, for the admin port.
+pub const PAGES: Pages = Pages { root: "/console", add, error: page::error_page };
+
+/// Each page has the guard of the operation whose data it shows.
+fn add(table: PageTable) -> PageTable {
+    let like = |section: Section| section.operation().unwrap_or("/enums");
+    table
+        .file("/console/assets/{file}", assets::get)
+        .common("/console", pages::overview::show)
+        .page("/console/participants", like(Section::Participants), pages::participants::list)
+        .page("/console/participants/{name}", "/participants/{name}", pages::participants::show)
+        .page("/console/transfers", like(Section::Transfers), pages::transfers::list)
+        .form("/console/transfers", like(Section::Transfers), pages::transfers::search)
+        .page("/console/transfers/{id}", "/transfers/{id}", pages::transfer::show)
+        .page("/console/callbacks", like(Section::Callbacks), pages::callbacks::show)
+        .page("/console/settlement", like(Section::Settlement), pages::settlement::list)
+        .page("/console/windows/{id}", "/v2/settlementWindows/{id}", pages::settlement::window)
+        .page("/console/settlements/{id}", "/v2/settlements/{id}", pages::settlement::settlement)
+        .page("/console/approvals", like(Section::Approvals), pages::approvals::show)
+        .page("/console/audit", like(Section::Audit), pages::audit::show)
+        .page("/console/system", like(Section::System), pages::system::show)
+}

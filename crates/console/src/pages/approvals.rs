@@ -1,0 +1,118 @@
+//! Pending and ended proposals.
+
+use askama::Template;
+use axum::response::Response;
+use upesi_admin::ApiError;
+use upesi_admin::reads::{Parameters, ProposalView, find_proposals};
+use upesi_types::Timestamp;
+
+use crate::page::{Frame, PageCall, Section, html};
+use crate::show;
+use crate::table::{Cell, Column, Table, Tone};
+use crate::words::Words;
+
+/// Number of proposals per page.
+const PROPOSALS: u32 = 100;
+/// A proposal that expires within this time is marked.
+const SOON_MS: i64 = 3_600_000;
+
+#[derive(Template)]
+#[template(path = "approvals.html")]
+struct ApprovalsPage {
+    frame: Frame,
+    words: &'static Words,
+    pending: Vec<Proposed>,
+    ended: Table,
+    next: Option<String>,
+    is_by_two: bool,
+}
+
+/// A pending proposal.
+struct Proposed {
+    view: ProposalView,
+    age: String,
+    left: String,
+    tone: Tone,
+    created: String,
+    /// Why the caller may not decide.
+    refusal: Option<&'static str>,
+}
+
+/// The page of all proposals.
+pub async fn show(page: PageCall) -> Result<Response, ApiError> {
+    let words = page.words;
+    let wanted = |name: &'static str, value: &str| {
+        let mut wanted = vec![("limit", PROPOSALS.to_string()), (name, value.to_owned())];
+        wanted.extend(page.parameters.get("after").map(|after| ("after", after.to_owned())));
+        Parameters::of(wanted)
+    };
+    let (stamp, ()) = page.ask(|_| ()).await?;
+    let pending = find_proposals(&page.call, &wanted("state", "pending")).await?;
+    let all = find_proposals(&page.call, &wanted("state", "")).await?;
+    let mut ended: Vec<_> = all.approvals.into_iter().filter(|one| one.state != "pending").collect();
+    ended.reverse();
+    let mut ended = ended_table(&ended, words);
+    if let Some(csv) = page.export(stamp, &mut [&mut ended]) {
+        return Ok(csv);
+    }
+    let operator = page.call.caller().operator().to_owned();
+    let pending = pending.approvals.into_iter().map(|view| proposed(view, &operator, stamp.at, words));
+    let next = all.next.map(|after| page.url_with(&[("after", &after)]));
+    let frame = page.frame(Section::Approvals, words.approvals_title, stamp);
+    let is_by_two = page.context.access.is_by_two();
+    html(&ApprovalsPage { frame, words, pending: pending.collect(), ended, next, is_by_two })
+}
+
+fn proposed(view: ProposalView, operator: &str, now: Timestamp, words: &'static Words) -> Proposed {
+    let left_ms = view.expiration.0.ms_since(now);
+    let refusal = match (view.may_decide, &*view.maker == operator) {
+        (true, _) => None,
+        (false, true) => Some(words.approval_own),
+        (false, false) => Some(words.approval_no_right),
+    };
+    Proposed {
+        age: show::duration(now.ms_since(view.created_date.0), words),
+        left: show::duration(left_ms, words),
+        tone: if left_ms < SOON_MS { Tone::Warning } else { Tone::Busy },
+        created: show::second(view.created_date.0),
+        refusal,
+        view,
+    }
+}
+
+fn ended_table(proposals: &[ProposalView], words: &'static Words) -> Table {
+    let columns = vec![
+        Column::text("proposal", words.column_proposal),
+        Column::text("state", words.column_state),
+        Column::text("action", words.column_action),
+        Column::text("object", words.column_object),
+        Column::text("before", words.column_before),
+        Column::text("after", words.column_after),
+        Column::text("maker", words.column_maker),
+        Column::text("decided_by", words.column_decided_by),
+        Column::text("decided", words.column_decided),
+        Column::text("reason", words.column_reason),
+        Column::text("result", words.column_result),
+    ];
+    let rows = proposals.iter().map(|one| {
+        let tone = match one.state {
+            "executed" => Tone::Good,
+            "rejected" | "failed" | "stopped" => Tone::Bad,
+            _ => Tone::Warning,
+        };
+        vec![
+            Cell { rank: Some(one.approval_id.into()), ..Cell::text(&one.approval_id.to_string()) },
+            Cell::state(tone, one.state),
+            Cell::code(one.action),
+            Cell::text(&one.object),
+            Cell::text(&one.before),
+            Cell::text(&one.after),
+            Cell::text(&one.maker),
+            Cell::text(one.decided_by.as_deref().unwrap_or_default()),
+            Cell::time_or_none(one.decided_date.map(|at| at.0)),
+            Cell::text(&one.reason),
+            Cell::text(one.comment.as_deref().or(one.result.as_deref()).unwrap_or_default()),
+        ]
+    });
+    Table::new("ended", words.ended_caption, columns, rows.collect(), words).or_else(words.ended_empty)
+}

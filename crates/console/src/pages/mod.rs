@@ -1,0 +1,14 @@
+//! The pages, one module for each screen.
+
+pub mod approvals;
+pub mod audit;
+pub mod callbacks;
+mod lane;
+pub mod overview;
+pub mod participants;
+mod position;
+pub mod settlement;
+pub mod system;
+pub mod transfer;
+pub mod transfers;
+mod verdict;

@@ -1,0 +1,256 @@
+//! The content of each page.
+
+use upesi_testsupport::scheme::{id, prepare};
+
+use crate::common::{Hub, contains, text};
+
+/// Two DFSPs: one payment is committed, one waits for the payee.
+async fn traded() -> Hub {
+    let hub = Hub::with_dfsps(&["green", "blue"]).await;
+    hub.pay(1, "green", "blue", "1250.5").await;
+    hub.submit(prepare(id(2), "blue", "green", "40", hub.expiry())).await;
+    hub
+}
+
+#[tokio::test]
+async fn overview_of_failing_receiver_names_it() {
+    let hub = traded().await;
+    hub.observe(2, 3, 2, 8);
+    hub.observe(3, 2, 10, 0);
+    let page = hub.page("/console").await;
+    contains(
+        &page,
+        &[
+            "Protections are off: no login",
+            "As of 2031-04-01 10:00:00 UTC",
+            "requests of green to blue fail",
+            "8 of 10 requests failed in the last 5 minutes.",
+            "In flight 1",
+            "Committed 1",
+            "In the open window 1",
+            "4 callbacks are being delivered",
+            "Failed requests by pair, in %",
+            "sender ↓ receiver → blue green",
+            "green 80",
+            "Positions nearest to their limit",
+            "DFSPs",
+            "blue ✕ stopped",
+            "80 %",
+            "answered 503",
+        ],
+    );
+    assert!(page.contains("title=\"green to blue: 8 of 10 requests failed\""), "{page}");
+    assert!(page.contains("/console/transfers?q=payer%3Agreen%20payee%3Ablue"), "{page}");
+}
+
+#[tokio::test]
+async fn overview_of_a_quiet_hub_says_so() {
+    let hub = Hub::launch(None, "");
+    contains(&hub.page("/console").await, &["No payments at the moment", "Nothing waits."]);
+    let page = hub.page("/console/participants").await;
+    contains(&page, &["Positions", "Hub"]);
+}
+
+#[tokio::test]
+async fn positions_show_side_free_amount_and_filters() {
+    let hub = traded().await;
+    let page = hub.page("/console/participants").await;
+    contains(
+        &page,
+        &["green KES ✓ active 1,250.50 owes", "999,998,749.50", "blue KES", "1,210.50 is owed", "40.00"],
+    );
+    assert!(page.contains("owes 1,250.50; cap 1,000,000,000.00; cover 1,000,000,000.00"), "{page}");
+    let filtered = text(&hub.page("/console/participants?name=BLU&currency=KES").await);
+    assert!(filtered.contains("blue KES") && !filtered.contains("green KES"), "{filtered}");
+    let sorted = text(&hub.page("/console/participants?sort-positions=-position").await);
+    let [green, blue] = ["green KES", "blue KES"].map(|name| sorted.find(name).unwrap());
+    assert!(green < blue && sorted.contains("Position ▼"), "{sorted}");
+    contains(&hub.page("/console/participants?show=problems").await, &["No participant matches."]);
+}
+
+#[tokio::test]
+async fn participant_has_its_positions_accounts_transfers_and_endpoints() {
+    let hub = traded().await;
+    let page = hub.page("/console/participants/green").await;
+    contains(
+        &page,
+        &[
+            "State ✓ active Kind DFSP",
+            "Lane ✓ sending",
+            "Delivered 1,234,567",
+            "1,250.50 owes",
+            "Undelivered callbacks",
+            "Transfers 2",
+            "blue green 40.00 KES ◷ reserved",
+            "green blue 1,250.50 KES ✓ committed",
+            "SETTLEMENT KES ✓ active −1,000,000,000.00",
+            "FSPIOP_CALLBACK_URL_TRANSFER_POST http://127.0.0.1:1/transfers",
+        ],
+    );
+    let missing = hub.send("", "GET", "/console/participants/purple", "").await;
+    assert_eq!(missing.status, 400);
+    contains(
+        &missing.body,
+        &["Nothing found", "Participant 'purple' does not exist", "Back to the overview"],
+    );
+}
+
+#[tokio::test]
+async fn search_leads_to_a_transfer_or_a_list_and_keeps_parties_out_of_urls() {
+    let hub = traded().await;
+    let form = "content-type: application/x-www-form-urlencoded\r\n";
+    let search = async |text: &str| hub.send(form, "POST", "/console/transfers", &format!("q={text}")).await;
+    let found = search(&format!("%20{}%20", id(1))).await;
+    assert_eq!(
+        (found.status, found.header("location")),
+        (303, Some(&*format!("/console/transfers/{}", id(1))))
+    );
+    let found = search("amount%3A40+state%3Areserved").await;
+    let url = "/console/transfers?q=amount%3A40%20state%3Areserved";
+    assert_eq!((found.status, found.header("location")), (303, Some(url)));
+    let page = hub.page(url).await;
+    contains(&page, &["Transfers", "blue green 40.00 KES ◷ reserved"]);
+    assert!(page.contains("value=\"amount:40 state:reserved\""), "{page}");
+    let personal = search("%2B260001000000001").await;
+    assert_eq!((personal.status, personal.header("location")), (200, None));
+    contains(&personal.body, &["•••001 looks like the identifier of a party"]);
+    assert!(!personal.body.contains("260001000000001"), "{}", personal.body);
+    let wrong = hub.page("/console/transfers?q=payer%3Apurple").await;
+    contains(&wrong, &["Participant 'purple' does not exist"]);
+    contains(
+        &hub.page("/console/transfers?q=green").await,
+        &["green was read as the payer or the payee.", "1,250.50"],
+    );
+}
+
+#[tokio::test]
+async fn list_of_transfers_is_newest_first_and_continues() {
+    let hub = Hub::with_dfsps(&["green", "blue"]).await;
+    for number in 1..=103 {
+        hub.clock.advance(10);
+        hub.pay(number, "green", "blue", &number.to_string()).await;
+    }
+    let page = hub.page("/console/transfers").await;
+    contains(
+        &page,
+        &["Transfers 100", "blue 103.00 KES", "blue 102.00 KES", "blue 4.00 KES", "Continue the search"],
+    );
+    let (_, next) = page.split_once("href=\"/console/transfers?before=").unwrap();
+    let next = next.split('"').next().unwrap();
+    let rest = hub.page(&format!("/console/transfers?before={next}")).await;
+    contains(&rest, &["Transfers 3", "blue 3.00 KES", "blue 2.00 KES", "blue 1.00 KES"]);
+}
+
+#[tokio::test]
+async fn transfer_is_told_in_a_sentence_a_timeline_and_movements() {
+    let hub = traded().await;
+    let page = hub.page(&format!("/console/transfers/{}", id(1))).await;
+    contains(
+        &page,
+        &[
+            "✓ committed",
+            "1,250.50 KES",
+            "green pays 1,250.50 KES to blue: committed since 2031-04-01 10:00:00.000 .",
+            "Next step the hub has to deliver the pending callbacks",
+            "Settlement settlement window 1 is open, not in a settlement yet.",
+            "Timeline",
+            "Prepare green POST /transfers",
+            "Callback blue POST /transfers",
+            "◷ pending",
+            "End blue",
+            "Effect on the positions",
+            "green 3 reserved +1,250.50 KES",
+            "blue 5 committed −1,250.50 KES",
+            "Positions now",
+        ],
+    );
+    let waiting = hub.page(&format!("/console/transfers/{}", id(2))).await;
+    contains(&waiting, &["◷ reserved", "blue pays 40.00 KES to green", "waits for the payee"]);
+    let unknown = hub.send("", "GET", &format!("/console/transfers/{}", id(9)), "").await;
+    assert_eq!(unknown.status, 400);
+    contains(&unknown.body, &["Nothing found", "does not exist"]);
+}
+
+#[tokio::test]
+async fn callbacks_show_lanes_and_undelivered_messages() {
+    let hub = traded().await;
+    let page = hub.page("/console/callbacks").await;
+    contains(&page, &["blue ✕ stopped", "1,234,567", "answered 503", "green ✓ sending"]);
+    contains(&page, &["Undelivered callbacks", "blue ◷ pending POST /transfers", &id(1).to_string()]);
+}
+
+#[tokio::test]
+async fn window_and_settlement_show_obligations_and_a_zero_sum() {
+    let hub = traded().await;
+    hub.pay(3, "blue", "green", "250").await;
+    hub.change("POST", "/v2/settlementWindows/1", r#"{"state":"CLOSED","reason":"end of day"}"#).await;
+    let body = r#"{"settlementModel":"DEFERREDNET","reason":"EOD","settlementWindows":[{"id":1}]}"#;
+    hub.change("POST", "/v2/settlements", body).await;
+    let list = hub.page("/console/settlement").await;
+    contains(
+        &list,
+        &[
+            "Settlement windows",
+            "1 ◷ in settlement 2 1,500.50 KES",
+            "Settlements",
+            "1 ◷ created DEFERREDNET 1 2",
+        ],
+    );
+    let window = hub.page("/console/windows/1").await;
+    contains(
+        &window,
+        &[
+            "Payers by payees, KES",
+            "blue 250.00 250.00",
+            "green 1,250.50 1,250.50",
+            "Total received 1,250.50 250.00",
+            "Net receives 1,000.50 pays 1,000.50",
+            "✓ Sum of all net amounts: 0.00",
+        ],
+    );
+    let settlement = hub.page("/console/settlements/1").await;
+    contains(
+        &settlement,
+        &["◷ created recorded", "green 3 1,000.50 pays KES", "blue 5 1,000.50 receives KES"],
+    );
+    contains(&settlement, &["✓ Sum of all net amounts: 0.00 KES"]);
+    let missing = hub.send("", "GET", "/console/settlements/9", "").await;
+    contains(&missing.body, &["Settlement with ID '9' not found"]);
+}
+
+#[tokio::test]
+async fn audit_trail_is_newest_first_and_filtered() {
+    let hub = traded().await;
+    for (name, active) in [("green", false), ("green", true)] {
+        hub.change("PUT", &format!("/participants/{name}"), &format!("{{\"isActive\":{active}}}")).await;
+    }
+    let page = hub.page("/console/audit").await;
+    contains(&page, &["anonymous participant.enable", "✓ done", "anonymous participant.disable"]);
+    let filtered = text(&hub.page("/console/audit?action=participant.disable").await);
+    assert!(
+        filtered.contains("participant.disable") && !filtered.contains("participant.enable"),
+        "{filtered}"
+    );
+}
+
+#[tokio::test]
+async fn system_shows_parts_and_progress() {
+    let hub = traded().await;
+    let page = hub.page("/console/system").await;
+    contains(
+        &page,
+        &[
+            "Version",
+            "Last record",
+            "Clock agrees with the clock of the machine",
+            "journal ✓ works",
+            "archive ✓ works",
+        ],
+    );
+}
+
+#[tokio::test]
+async fn approvals_without_second_person_say_so() {
+    let hub = Hub::with_dfsps(&["green"]).await;
+    contains(&hub.page("/console/approvals").await, &["requires no second person", "No proposal waits."]);
+}
