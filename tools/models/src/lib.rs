@@ -63,6 +63,10 @@ mod holders {
             true
         }
 
+        pub(crate) const fn holder(&self) -> Holder {
+            Holder
+        }
+
         pub(crate) const fn connections(&self) -> usize {
             1
         }
