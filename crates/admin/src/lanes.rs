@@ -1,5 +1,6 @@
 //! `GET /lanes`: the state of the callbacks to each participant, and its response times.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -84,13 +85,12 @@ struct PairView {
 }
 
 impl ResponsesView {
-    /// `askers` are the names of the senders, by pair.
-    fn of(summary: Option<&DfspSummary>, askers: &[Option<String>]) -> Self {
+    fn of(summary: Option<&DfspSummary>, name_of: impl Fn(ParticipantId) -> Option<String>) -> Self {
         let kinds = summary.map(|summary| &*summary.kinds).unwrap_or_default();
         let kind = |kind| kinds.iter().find(|one| one.kind == kind).and_then(KindView::of);
         let pairs = summary.map(|summary| &*summary.pairs).unwrap_or_default();
-        let failing = pairs.iter().zip(askers).filter(|(pair, _)| pair.failed > 0).take(PAIRS_SHOWN_MAX);
-        let failing = failing.filter_map(|(pair, asker)| Some(PairView::of(pair, asker.clone()?)));
+        let failing = pairs.iter().filter(|pair| pair.failed > 0).take(PAIRS_SHOWN_MAX);
+        let failing = failing.filter_map(|pair| Some(PairView::of(pair, name_of(pair.asker)?)));
         Self {
             minutes: ResponseTimes::MINUTES,
             lookups: kind(RequestKind::Lookup),
@@ -137,15 +137,36 @@ pub struct LaneReport {
     /// `None` without requests.
     pub responses: Option<DfspSummary>,
     /// The names of the senders in `responses`, by pair.
-    pub askers: Vec<Option<String>>,
+    pub askers: Askers,
 }
 
-/// The lanes of all participants.
+/// Names of senders by pair. All lanes share one name for each sender, because there may be thousands of pairs.
+#[derive(Clone, Debug)]
+pub struct Askers {
+    ids: Vec<ParticipantId>,
+    names: Arc<BTreeMap<ParticipantId, Option<String>>>,
+}
+
+impl<'a> IntoIterator for &'a Askers {
+    type Item = &'a Option<String>;
+    type IntoIter = Box<dyn Iterator<Item = Self::Item> + 'a>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        Box::new(self.ids.iter().map(|id| self.names.get(id).unwrap_or(&None)))
+    }
+}
+
+/// The lanes of all participants, for pages.
 pub fn lane_reports(
     ledger: &Ledger,
     lanes: Vec<LaneStatus>,
     mut summaries: Vec<DfspSummary>,
 ) -> Vec<LaneReport> {
+    let mut names = BTreeMap::new();
+    for pair in summaries.iter().flat_map(|summary| &summary.pairs) {
+        names.entry(pair.asker).or_insert_with(|| name_of(ledger, pair.asker));
+    }
+    let names = Arc::new(names);
     let report = |lane: LaneStatus| {
         let found = summaries.binary_search_by_key(&lane.target, |summary| summary.asked);
         let responses = found.ok().map(|index| {
@@ -156,7 +177,7 @@ pub fn lane_reports(
         LaneReport {
             participant: name_of(ledger, lane.target),
             node: courier_of(ledger.couriers(), lane.target),
-            askers: pairs.map(|pair| name_of(ledger, pair.asker)).collect(),
+            askers: Askers { ids: pairs.map(|pair| pair.asker).collect(), names: Arc::clone(&names) },
             responses,
             lane,
         }
@@ -165,9 +186,12 @@ pub fn lane_reports(
 }
 
 impl LaneView {
-    fn of(report: LaneReport) -> Self {
-        let LaneReport { participant, lane, node, responses, askers } = report;
-        let response_times = ResponsesView::of(responses.as_ref(), &askers);
+    fn of(
+        lane: LaneStatus,
+        participant: Option<String>,
+        node: Option<u32>,
+        response_times: ResponsesView,
+    ) -> Self {
         Self {
             participant,
             state: lane.state(),
@@ -198,8 +222,18 @@ pub(crate) async fn list(
 ) -> Result<Response, ApiError> {
     let lanes = lanes.lanes();
     let summaries = response_times.summaries(call.engine.clock().now());
-    let reports = call.ask(move |ledger| lane_reports(ledger, lanes, summaries));
-    ok(&reports.await?.into_iter().map(LaneView::of).collect::<Vec<_>>())
+    let views = call.ask(move |ledger| {
+        let views = lanes.into_iter().map(|lane| {
+            let summary = summaries.binary_search_by_key(&lane.target, |summary| summary.asked);
+            let summary = summary.ok().map(|index| &summaries[index]);
+            let responses = ResponsesView::of(summary, |id| name_of(ledger, id));
+            let (participant, node) =
+                (name_of(ledger, lane.target), courier_of(ledger.couriers(), lane.target));
+            LaneView::of(lane, participant, node, responses)
+        });
+        views.collect::<Vec<_>>()
+    });
+    ok(&views.await?)
 }
 
 fn name_of(ledger: &Ledger, id: ParticipantId) -> Option<String> {
@@ -229,9 +263,7 @@ mod tests {
         (5..20).for_each(|asker| observe(asker, RequestKind::Quote, ResponseOutcome::Undelivered));
         observe(4, RequestKind::Lookup, ResponseOutcome::Undelivered);
         let summaries = responses.summaries(now);
-        let pairs = summaries.iter().flat_map(|summary| &summary.pairs);
-        let askers: Vec<_> = pairs.map(|pair| Some(format!("dfsp-{}", pair.asker.number()))).collect();
-        let view = ResponsesView::of(summaries.first(), &askers);
+        let view = ResponsesView::of(summaries.first(), |id| Some(format!("dfsp-{}", id.number())));
         let shown = serde_json::to_value(&view).unwrap();
         let expected = serde_json::json!({ "answered": 0, "failed": 0, "unanswered": 1, "undelivered": 1 });
         assert_eq!(shown["lookups"], expected);

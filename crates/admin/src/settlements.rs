@@ -251,9 +251,21 @@ fn settled_windows(
     windows_of(ledger, settlement).into_iter().filter_map(view).collect()
 }
 
-/// The newest settlements, newest first.
+/// The settlements up to the first with which the answer has enough accounts.
+fn within_accounts_max<'a>(
+    settlements: impl Iterator<Item = &'a Settlement>,
+) -> impl Iterator<Item = &'a Settlement> {
+    let mut accounts_len = 0;
+    settlements.take_while(move |settlement| {
+        let is_room = accounts_len < FOUND_ACCOUNTS_MAX;
+        accounts_len += settlement.accounts.len();
+        is_room
+    })
+}
+
+/// The newest settlements, newest first. The number of accounts is bounded as in the JSON API.
 pub fn recent_settlements(ledger: &Ledger, max: usize) -> Vec<SettlementView> {
-    let newest = ledger.settlements().iter().rev().take(max);
+    let newest = within_accounts_max(ledger.settlements().iter().rev().take(max));
     newest.map(|settlement| SettlementView::of(ledger, settlement, AccountFilter::default())).collect()
 }
 
@@ -342,14 +354,10 @@ pub(crate) async fn list(call: Call, parameters: Parameters) -> Result<Response,
                     part.contains(account) && currency.is_none_or(|currency| account.currency == currency)
                 })
         };
-        let mut accounts_len = 0;
         let wanted = ledger.settlements().iter().rev().filter(is_wanted).take(FOUND_MAX);
-        let wanted = wanted.take_while(|settlement| {
-            let is_room = accounts_len < FOUND_ACCOUNTS_MAX;
-            accounts_len += settlement.accounts.len();
-            is_room
-        });
-        wanted.map(|settlement| SettlementView::of(ledger, settlement, part)).collect::<Vec<_>>()
+        within_accounts_max(wanted)
+            .map(|settlement| SettlementView::of(ledger, settlement, part))
+            .collect::<Vec<_>>()
     });
     let found = found.await?;
     if found.is_empty() {

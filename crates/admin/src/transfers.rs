@@ -43,6 +43,9 @@ pub struct TransferView {
     /// The operator's reason for ending it.
     pub operator_reason: Option<Box<str>>,
     pub extensions: Option<Box<RawValue>>,
+    /// Whether the commit settled it. Also true if the hub version that stored it did not record windows.
+    #[serde(skip)]
+    pub is_committed_without_window: bool,
 }
 
 /// A participant of a transfer, with its position account.
@@ -139,6 +142,8 @@ pub(crate) fn view(transfer: Transfer, payer: Option<Party>, payee: Option<Party
             (end.kind.as_str(), None, Some(error), end.operator_reason.clone())
         }
     };
+    let is_committed_without_window =
+        matches!(&transfer.state, TransferState::Committed(end) if end.window.is_none());
     TransferView {
         transfer_id: transfer.id.to_string(),
         transfer_state: transfer.public_state().as_str(),
@@ -155,6 +160,7 @@ pub(crate) fn view(transfer: Transfer, payer: Option<Party>, payee: Option<Party
         error_information,
         operator_reason,
         extensions: transfer.extensions.as_deref().and_then(raw),
+        is_committed_without_window,
     }
 }
 

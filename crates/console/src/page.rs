@@ -209,8 +209,8 @@ impl PageCall {
         Some(response)
     }
 
-    /// The frame of the page.
-    pub fn frame(&self, section: Section, title: &str, stamp: Stamp) -> Frame {
+    /// The frame of the page; without a stamp if the page shows no data of the ledger.
+    pub fn frame(&self, section: Section, title: &str, stamp: impl Into<Option<Stamp>>) -> Frame {
         let may = |one: &Section| one.operation().is_none_or(|operation| self.may(operation));
         let link = |one: Section| NavigationLink {
             href: one.path(),
@@ -220,7 +220,7 @@ impl PageCall {
         let mut frame = Frame::bare(title, self.words);
         frame.navigation = Section::ALL.into_iter().filter(may).map(link).collect();
         frame.can_search = self.may("/transfers");
-        frame.stamp = Some(StampText::of(stamp, self.words));
+        frame.stamp = stamp.into().map(|stamp| StampText::of(stamp, self.words));
         frame.operator = self.call.caller().operator().to_owned();
         frame.own = self.call.caller().participant().map(|name| participant_url(name.as_str()));
         frame.off = self.protections_off();
@@ -228,8 +228,11 @@ impl PageCall {
         frame
     }
 
-    /// The protections that are switched off.
+    /// The protections that are switched off. Callers that belong to a participant do not learn them.
     fn protections_off(&self) -> Vec<&'static str> {
+        if self.call.caller().participant().is_some() {
+            return Vec::new();
+        }
         let (words, access, rest) = (self.words, &self.context.access, self.context.protections);
         [
             (access.is_required(), words.off_authentication),
@@ -354,7 +357,8 @@ fn protect(response: &mut Response<Body>) {
     let headers: [(HeaderName, &'static str); 4] = [
         (CONTENT_SECURITY_POLICY, CONTENT_POLICY),
         (X_CONTENT_TYPE_OPTIONS, "nosniff"),
-        (REFERRER_POLICY, "no-referrer"),
+        // With `no-referrer`, browsers send `Origin: null` with the search form, which the admin port rejects.
+        (REFERRER_POLICY, "same-origin"),
         // A page is gone when its tab is closed.
         (CACHE_CONTROL, "no-store"),
     ];

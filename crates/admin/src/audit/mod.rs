@@ -189,18 +189,20 @@ pub async fn newest(
     Ok(Page { entries, next: next.map(|seq| seq.to_string()) })
 }
 
-/// Reads backwards, a stretch of records at a time.
+/// Reads the requested time backwards, a stretch of records at a time.
 fn read_back(
     engine: &EngineHandle,
     before: u64,
     filter: &EntryFilter,
     max: usize,
 ) -> Result<EntryPage, FollowError> {
-    let oldest = match first_since(engine, Timestamp::EPOCH, before.saturating_sub(1)) {
-        Ok(oldest) => oldest,
-        Err(FollowError::Gone { oldest, .. }) => oldest,
-        Err(error) => return Err(error),
+    let first = |since| match first_since(engine, since, before.saturating_sub(1)) {
+        // Retention may remove records during the search.
+        Ok(seq) | Err(FollowError::Gone { oldest: seq, .. }) => Ok(seq),
+        Err(error) => Err(error),
     };
+    let oldest = first(filter.since.unwrap_or(Timestamp::EPOCH))?;
+    let before = filter.until.map_or(Ok(before), first)?.min(before);
     let (mut found, mut end) = (Vec::new(), before);
     while end > oldest && found.len() < max && before - end < RECORDS_READ_MAX {
         let begin = end.saturating_sub(STRETCH_RECORDS).max(oldest);

@@ -3,20 +3,21 @@
 use std::collections::BTreeMap;
 
 use askama::Template;
+use axum::http::StatusCode;
 use axum::response::Response;
 use upesi_admin::reads::{
     Health, LaneReport, PositionSummary, WindowView, health, lane_reports, position_summaries, recent_windows,
 };
 use upesi_admin::{AdminContext, ApiError};
-use upesi_engine::{RequestKind, ResponseTimes};
-use upesi_ledger::{ParticipantId, Totals};
+use upesi_engine::{Availability, RequestKind, ResponseTimes};
+use upesi_ledger::{Ledger, ParticipantId, Totals};
 use upesi_types::Timestamp;
 
 use super::lane::{lane_tone, lane_word};
 use super::position::{free, position_bar, position_tone, used_cell};
 use super::transfers::term;
 use super::verdict::{Pair, Verdict, verdict};
-use crate::page::{Frame, PageCall, Section, html, participant_url, url};
+use crate::page::{Frame, PageCall, Section, Stamp, html, participant_url, url};
 use crate::show;
 use crate::table::{Cell, Column, Table, Tone};
 use crate::words::{Words, fill};
@@ -36,11 +37,13 @@ const VERY_SLOW_MS: u64 = 5_000;
 struct Overview {
     frame: Frame,
     words: &'static Words,
-    verdict: Verdict,
+    /// The state of the payments; `None` if the caller may not see the traffic.
+    verdict: Option<Verdict>,
     links: Vec<(String, String)>,
     tiles: Vec<Tile>,
     heat: Option<Heat>,
-    waiting: Vec<Waiting>,
+    /// `None` if the hub cannot answer.
+    waiting: Option<Vec<Waiting>>,
     dfsps: Option<Table>,
     positions: Option<Table>,
 }
@@ -93,42 +96,31 @@ struct LedgerFigures {
 /// The overview, with the panels that the caller may see.
 pub async fn show(page: PageCall) -> Result<Response, ApiError> {
     let words = page.words;
-    let [sees_lanes, sees_callbacks, sees_approvals, sees_windows, sees_positions] =
-        ["/lanes", "/callbacks", "/approvals", "/v2/settlementWindows", "/positions"]
-            .map(|operation| page.may(operation));
-    let lanes = sees_lanes.then(|| page.context.lanes.lanes());
-    let summaries = page.context.response_times.summaries(page.now());
-    let asked = page.ask(move |ledger| {
-        let parked = ledger.outbox().parked_len();
-        let pending_proposals = ledger.approvals().pending();
-        let proposals = (pending_proposals.len(), pending_proposals.map(|one| one.created_at).min());
-        let is_open = |state: &str| !matches!(state, "SETTLED" | "ABORTED");
-        let settlements = ledger.settlements().iter();
-        LedgerFigures {
-            totals: ledger.totals(),
-            pending: ledger.outbox().len() - parked,
-            parked,
-            proposals: sees_approvals.then_some(proposals),
-            windows: sees_windows.then(|| recent_windows(ledger, WINDOWS_EXAMINED)),
-            open_transfers: ledger.open_window_transfers(),
-            open_settlements: settlements.filter(|one| is_open(one.state.as_str())).count(),
-            positions: sees_positions.then(|| position_summaries(ledger)),
-            lanes: lanes.map(|lanes| lane_reports(ledger, lanes, summaries)),
+    let (sees_lanes, sees_callbacks) = (page.may("/lanes"), page.may("/callbacks"));
+    // A stopped engine answers no questions, so its state is read first.
+    let serving = page.context.engine.status().serving;
+    let of_hub = verdict_of_hub(&serving, &faults(&health(&page.call, &page.context)), words);
+    let (stamp, figures) = match (figures(&page).await, of_hub.as_ref()) {
+        (Ok(answer), _) => answer,
+        (Err(refusal), Some(verdict)) if refusal.status() == StatusCode::SERVICE_UNAVAILABLE => {
+            return verdict_alone(&page, verdict.clone());
         }
-    });
-    let (stamp, figures) = asked.await?;
-    let health = health(&page.call, &page.context);
+        (Err(refusal), _) => return Err(refusal),
+    };
     let pairs = figures.lanes.as_deref().map(pairs).unwrap_or_default();
-    let stopped = figures.lanes.as_deref().map(stopped).unwrap_or_default();
-    let verdict = verdict(&faults(&health), &pairs, &stopped, words);
-    let links = verdict.names.iter().filter(|name| page.may_about("/participants/{name}", name));
+    let of_traffic = |lanes: &Vec<LaneReport>| verdict(&[], &pairs, &stopped(lanes), words);
+    let verdict = of_hub.or_else(|| figures.lanes.as_ref().map(of_traffic));
+    let links = verdict
+        .iter()
+        .flat_map(|verdict| &verdict.names)
+        .filter(|name| page.may_about("/participants/{name}", name));
     let links = links.map(|name| (name.clone(), participant_url(name))).collect();
     let mut tiles = Vec::new();
     if let Some(lanes) = &figures.lanes {
         tiles.push(rate_tile(lanes, &pairs, &page.context, stamp.at, words));
     }
-    if page.call.caller().participant().is_none() {
-        tiles.extend(total_tiles(&figures, words));
+    if page.may("/metrics") {
+        tiles.extend(total_tiles(&figures, page.may("/transfers"), words));
     }
     if let Some(windows) = &figures.windows {
         tiles.extend(window_tile(windows, figures.open_transfers, stamp.at, words));
@@ -154,7 +146,61 @@ pub async fn show(page: PageCall) -> Result<Response, ApiError> {
     waiting.sort_by_key(|one| std::cmp::Reverse(one.tone));
     let heat = sees_lanes.then(|| heat(&pairs, page.may("/transfers"), words));
     let frame = page.frame(Section::Overview, words.overview_title, stamp);
+    let waiting = Some(waiting);
     html(&Overview { frame, words, verdict, links, tiles, heat, waiting, dfsps, positions })
+}
+
+/// The ledger's figures that the caller may see, of one record.
+async fn figures(page: &PageCall) -> Result<(Stamp, LedgerFigures), ApiError> {
+    let [sees_lanes, sees_approvals, sees_windows, sees_positions] =
+        ["/lanes", "/approvals", "/v2/settlementWindows", "/positions"].map(|operation| page.may(operation));
+    let lanes = sees_lanes.then(|| page.context.lanes.lanes());
+    let summaries = page.context.response_times.summaries(page.now());
+    let question = move |ledger: &Ledger| {
+        let parked = ledger.outbox().parked_len();
+        let pending_proposals = ledger.approvals().pending();
+        let proposals = (pending_proposals.len(), pending_proposals.map(|one| one.created_at).min());
+        let is_open = |state: &str| !matches!(state, "SETTLED" | "ABORTED");
+        let settlements = ledger.settlements().iter();
+        LedgerFigures {
+            totals: ledger.totals(),
+            pending: ledger.outbox().len() - parked,
+            parked,
+            proposals: sees_approvals.then_some(proposals),
+            windows: sees_windows.then(|| recent_windows(ledger, WINDOWS_EXAMINED)),
+            open_transfers: ledger.open_window_transfers(),
+            open_settlements: settlements.filter(|one| is_open(one.state.as_str())).count(),
+            positions: sees_positions.then(|| position_summaries(ledger)),
+            lanes: lanes.map(|lanes| lane_reports(ledger, lanes, summaries)),
+        }
+    };
+    page.ask(question).await
+}
+
+/// The overview of a hub that answers no questions, with the status of the refused question.
+fn verdict_alone(page: &PageCall, verdict: Verdict) -> Result<Response, ApiError> {
+    let words = page.words;
+    let mut response = html(&Overview {
+        frame: page.frame(Section::Overview, words.overview_title, None::<Stamp>),
+        words,
+        verdict: Some(verdict),
+        links: Vec::new(),
+        tiles: Vec::new(),
+        heat: None,
+        waiting: None,
+        dfsps: None,
+        positions: None,
+    })?;
+    *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
+    Ok(response)
+}
+
+/// The answer if this node accepts no payments. For a follower, this is not a fault.
+fn verdict_of_hub(serving: &Availability, faults: &[String], words: &Words) -> Option<Verdict> {
+    if *serving == Availability::Following {
+        return Some(Verdict::following(words));
+    }
+    (!faults.is_empty()).then(|| verdict(faults, &[], &[], words))
 }
 
 /// The parts of the hub that do not work; none while payments are accepted.
@@ -231,7 +277,7 @@ fn rate_tile(
     }
 }
 
-fn total_tiles(figures: &LedgerFigures, words: &Words) -> Vec<Tile> {
+fn total_tiles(figures: &LedgerFigures, sees_transfers: bool, words: &Words) -> Vec<Tile> {
     let Totals { reserved, committed, aborted, expired, refused, .. } = figures.totals;
     let number = |count| show::number(count, words);
     let in_flight = reserved.saturating_sub(committed + aborted);
@@ -241,7 +287,7 @@ fn total_tiles(figures: &LedgerFigures, words: &Words) -> Vec<Tile> {
             value: number(in_flight),
             note: words.tile_in_flight_note.to_owned(),
             tone: Tone::Plain,
-            href: Some("/console/transfers?q=state%3Areserved"),
+            href: sees_transfers.then_some("/console/transfers?q=state%3Areserved"),
         },
         Tile {
             label: words.tile_committed,
@@ -255,7 +301,7 @@ fn total_tiles(figures: &LedgerFigures, words: &Words) -> Vec<Tile> {
                 ],
             ),
             tone: Tone::Plain,
-            href: Some("/console/transfers"),
+            href: sees_transfers.then_some("/console/transfers"),
         },
     ]
 }
@@ -499,4 +545,23 @@ fn heat(pairs: &[Pair], sees_transfers: bool, words: &Words) -> Heat {
     };
     let rows = names.iter().map(row).collect();
     Heat { receivers: names.iter().map(|name| (*name).to_owned()).collect(), rows, left_out }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::words::ENGLISH;
+
+    #[test]
+    fn follower_is_calm_and_a_fault_is_not() {
+        let of = |serving, faults: &[&str]| {
+            let faults: Vec<_> = faults.iter().map(|fault| (*fault).to_owned()).collect();
+            verdict_of_hub(&serving, &faults, &ENGLISH).map(|verdict| (verdict.tone, verdict.title))
+        };
+        let follows = (Tone::Plain, "This node follows the leader".to_owned());
+        assert_eq!(of(Availability::Following, &["engine: this node is a follower"]), Some(follows));
+        let fault = (Tone::Bad, "The hub accepts no payments".to_owned());
+        assert_eq!(of(Availability::HeldUp, &["journal: no broker acknowledges"]), Some(fault));
+        assert_eq!(of(Availability::Yes, &[]), None);
+    }
 }

@@ -159,11 +159,10 @@ struct ParticipantPage {
 pub async fn show(page: PageCall, Path(name): Path<String>) -> Result<Response, ApiError> {
     let words = page.words;
     let lanes = page.may("/lanes").then(|| page.context.lanes.lanes());
-    let summaries = page.context.response_times.summaries(page.now());
     let wanted = name.clone();
     let asked = page.ask(move |ledger| -> Result<_, ApiError> {
         let detail = participant(ledger, &wanted)?;
-        let lanes = lanes.map(|lanes| lane_reports(ledger, lanes, summaries));
+        let lanes = lanes.map(|lanes| lane_reports(ledger, lanes, Vec::new()));
         let lane = lanes.into_iter().flatten().find(|lane| lane.participant.as_deref() == Some(&*wanted));
         Ok((detail, lane))
     });

@@ -182,6 +182,8 @@ struct WindowPage {
     words: &'static Words,
     facts: Vec<(&'static str, Cell)>,
     matrices: Vec<Matrix>,
+    /// The reasons why matrices are left out.
+    notes: Vec<String>,
     pairs: Table,
 }
 
@@ -193,9 +195,6 @@ struct Matrix {
     rows: Vec<MatrixRow>,
     received: Vec<String>,
     nets: Vec<Net>,
-    /// The sum of all nets, which is zero.
-    check: String,
-    is_zero: bool,
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -246,8 +245,10 @@ pub async fn window(page: PageCall, Path(text): Path<String>) -> Result<Response
     for id in settlements {
         facts.push((words.column_settlement, Cell::text(&id.to_string()).link(settlement_url(id))));
     }
-    let (frame, matrices) = (page.frame(Section::Settlement, &title, stamp), matrices(listed, words));
-    html(&WindowPage { frame, words, facts, matrices, pairs: table })
+    let is_whole = pairs.as_ref().is_none_or(|pairs| pairs.next.is_none());
+    let (matrices, notes) = matrices(id, listed, is_whole, words);
+    let frame = page.frame(Section::Settlement, &title, stamp);
+    html(&WindowPage { frame, words, facts, matrices, notes, pairs: table })
 }
 
 fn pair_table(pairs: &[PairView], words: &'static Words) -> Table {
@@ -271,13 +272,29 @@ fn pair_table(pairs: &[PairView], words: &'static Words) -> Table {
     Table::new("pairs", words.pairs_caption, columns, rows.collect(), words).or_else(words.pairs_empty)
 }
 
-/// One matrix for each currency that has few enough DFSPs.
-fn matrices(pairs: &[PairView], words: &Words) -> Vec<Matrix> {
+/// One matrix for each currency that has few enough DFSPs, and a note for each other currency. If there are more pairs
+/// than these, one note without a matrix, because all sums would be wrong.
+fn matrices(id: u32, pairs: &[PairView], is_whole: bool, words: &Words) -> (Vec<Matrix>, Vec<String>) {
+    if !is_whole {
+        let shown = show::number(pairs.len() as u64, words);
+        let values = [("shown", &*shown), ("window", &id.to_string())];
+        return (Vec::new(), vec![fill(words.pairs_cut, &values)]);
+    }
     let mut by_currency = BTreeMap::<Currency, Vec<&PairView>>::new();
     for pair in pairs {
         by_currency.entry(pair.currency.0).or_default().push(pair);
     }
-    by_currency.into_iter().filter_map(|(currency, pairs)| matrix(currency, &pairs, words)).collect()
+    let (mut matrices, mut notes) = (Vec::new(), Vec::new());
+    for (currency, pairs) in by_currency {
+        match matrix(currency, &pairs, words) {
+            Some(matrix) => matrices.push(matrix),
+            None => {
+                let values = [("currency", currency.as_str()), ("max", &MATRIX_MAX.to_string())];
+                notes.push(fill(words.matrix_left_out, &values));
+            }
+        }
+    }
+    (matrices, notes)
 }
 
 fn matrix(currency: Currency, pairs: &[&PairView], words: &Words) -> Option<Matrix> {
@@ -303,9 +320,8 @@ fn matrix(currency: Currency, pairs: &[&PairView], words: &Words) -> Option<Matr
         sent: money(sum(&|pair| pair.0 == *payer)),
     });
     let received = |name: &&str| sum(&|pair| pair.1 == *name);
-    let net_units = |name: &&str| sum(&|pair| pair.0 == *name) - received(name);
     let net = |name: &&str| {
-        let units = net_units(name);
+        let units = sum(&|pair| pair.0 == *name) - received(name);
         let side = match units {
             0 => words.side_even,
             1.. => words.side_pays,
@@ -313,15 +329,12 @@ fn matrix(currency: Currency, pairs: &[&PairView], words: &Words) -> Option<Matr
         };
         Net { text: money(if units < 0 { -units } else { units }), side }
     };
-    let check: i128 = names.iter().map(net_units).sum();
     Some(Matrix {
         caption: fill(words.matrix_caption, &[("currency", currency.as_str())]),
         payees: names.iter().map(|name| (*name).to_owned()).collect(),
         rows: rows.collect(),
         received: names.iter().map(|name| money(received(name))).collect(),
         nets: names.iter().map(net).collect(),
-        check: money(check),
-        is_zero: check == 0,
     })
 }
 
@@ -451,4 +464,20 @@ fn check(settlement: &SettlementView, words: &Words) -> Vec<(String, String, boo
         (currency.to_string(), show::money(units, currency, words), units == 0)
     };
     sums.into_iter().map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::words::ENGLISH;
+
+    #[test]
+    fn cut_list_of_pairs_has_a_note_instead_of_matrices() {
+        let (matrices, notes) = matrices(7, &[], false, &ENGLISH);
+        assert_eq!(matrices, []);
+        assert!(
+            notes.len() == 1 && notes[0].contains("--kind obligations --data DIR --window 7 "),
+            "{notes:?}"
+        );
+    }
 }

@@ -38,7 +38,8 @@ struct TransferPage {
     timeline: Table,
     money: Table,
     now: Option<Table>,
-    is_progress_hidden: bool,
+    /// The reason why the page has no callbacks.
+    progress_note: Option<&'static str>,
 }
 
 /// The page of a transfer.
@@ -46,10 +47,10 @@ pub async fn show(page: PageCall, Path(text): Path<String>) -> Result<Response, 
     let words = page.words;
     let id = TransferId::parse(&text).ok_or_else(|| ApiError::malformed(words.transfer_no_id))?;
     let transfer = read_transfer(&page.call, id).await?;
-    let (context, is_progress_hidden) = (&page.context, !page.may("/transfers/{id}/progress"));
-    let progress = match is_progress_hidden {
-        false => Some(read_progress(&page.call, &context.audit, &context.lanes, id).await?),
-        true => None,
+    let context = &page.context;
+    let (progress, progress_note) = match page.may("/transfers/{id}/progress") {
+        true => unless_busy(read_progress(&page.call, &context.audit, &context.lanes, id).await, words)?,
+        false => (None, Some(words.progress_hidden)),
     };
     let sees_positions = page.may("/positions");
     let (stamp, positions) =
@@ -82,8 +83,20 @@ pub async fn show(page: PageCall, Path(text): Path<String>) -> Result<Response, 
         timeline,
         money,
         now,
-        is_progress_hidden,
+        progress_note,
     })
+}
+
+/// The progress. If other callers are reading the journal, a note instead.
+fn unless_busy(
+    read: Result<ProgressView, ApiError>,
+    words: &Words,
+) -> Result<(Option<ProgressView>, Option<&'static str>), ApiError> {
+    match read {
+        Ok(progress) => Ok((Some(progress), None)),
+        Err(error) if error.name() == "busy" => Ok((None, Some(words.progress_busy))),
+        Err(error) => Err(error),
+    }
 }
 
 fn story<'a>(transfer: &'a TransferView, progress: Option<&'a ProgressView>, words: &Words) -> Story<'a> {
@@ -314,15 +327,22 @@ fn money_table(transfer: &TransferView, words: &'static Words) -> Table {
     };
     let prepared = transfer.prepared_date.0;
     let reserved = row(&transfer.payer, words.money_reserved, units, prepared);
+    let is_at_once = transfer.is_committed_without_window;
     let ended = match (transfer.transfer_state, transfer.completed_date) {
+        // The covers moved, and the payee's position did not.
+        ("COMMITTED", Some(at)) if is_at_once => row(&transfer.payer, words.money_released, -units, at.0),
         ("COMMITTED", Some(at)) => row(&transfer.payee, words.money_committed, -units, at.0),
         ("ABORTED", Some(at)) => row(&transfer.payer, words.money_released, -units, at.0),
         _ => None,
     };
     let rows = reserved.into_iter().chain(ended).collect();
+    let note = match is_at_once {
+        true => format!("{} {}", words.money_at_once, words.money_note),
+        false => words.money_note.to_owned(),
+    };
     Table::new("money", words.money_caption, columns, rows, words)
         .or_else(words.money_empty)
-        .noted(Some(words.money_note.to_owned()))
+        .noted(Some(note))
 }
 
 /// An amount that always has a sign.
@@ -362,6 +382,13 @@ fn now_table(transfer: &TransferView, positions: &[PositionSummary], words: &'st
 mod tests {
     use super::*;
     use crate::words::ENGLISH;
+
+    #[test]
+    fn busy_journal_is_a_note_and_other_errors_stay() {
+        let busy = unless_busy(Err(upesi_engine::SubmitError::Busy.into()), &ENGLISH).unwrap();
+        assert!(busy.0.is_none() && busy.1 == Some(ENGLISH.progress_busy));
+        assert!(unless_busy(Err(upesi_engine::SubmitError::Stopped.into()), &ENGLISH).is_err());
+    }
 
     #[test]
     fn fault_is_one_word_and_absent_without_an_error() {

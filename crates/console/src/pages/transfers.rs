@@ -26,6 +26,9 @@ const SOUGHT_BYTES_MAX: usize = 512;
 /// A bare number with this many digits is a telephone number or an account, and not an amount.
 const PERSONAL_DIGITS: usize = 8;
 
+/// An unknown word with this many digits in a row may contain a telephone number or an account.
+const PERSONAL_RUN: usize = 7;
+
 /// A text of the search box, understood.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Sought {
@@ -84,6 +87,11 @@ impl Sought {
 
     fn add(&mut self, word: &str, now: Timestamp, is_dfsp: impl Fn(&str) -> bool, words: &Words) {
         let key = word.split_once(':').map(|(key, value)| (key.to_lowercase(), value));
+        if let Some((key, value)) = &key
+            && is_party_of_key(key, value, now, &is_dfsp)
+        {
+            return self.add_personal(word, words);
+        }
         let filter = match key.as_ref().map(|(key, value)| (&**key, *value)) {
             Some((_, "")) => return,
             Some(("payer", name)) => Some(("payer", name.to_owned())),
@@ -128,6 +136,8 @@ impl Sought {
         } else if is_state {
             self.filters.push(("state", state_name(word)));
             self.assumed.push((word.to_owned(), words.find_is_state));
+        } else if has_personal_run(word) {
+            self.add_personal(word, words);
         } else {
             self.not_searched.push((word.to_owned(), words.find_unknown));
         }
@@ -151,6 +161,23 @@ fn is_party(word: &str) -> bool {
         && word.bytes().all(|byte| byte.is_ascii_alphanumeric())
         && word.bytes().take(2).all(|byte| byte.is_ascii_alphabetic());
     is_number && (digits >= PERSONAL_DIGITS || word.starts_with('+')) || word.contains('@') || is_iban
+}
+
+/// Whether the value of a key may identify a party. It does not if it is what its key says.
+fn is_party_of_key(key: &str, value: &str, now: Timestamp, is_dfsp: impl Fn(&str) -> bool) -> bool {
+    let is_meant = match key {
+        "payer" | "payee" | "dfsp" | "fsp" => is_dfsp(value),
+        "amount" => Amount::parse_decimal(&value.replace(',', "")).is_ok(),
+        "from" | "to" => Timestamp::parse_rfc3339(&time_of(value, now)).is_some(),
+        "id" | "transfer" => TransferId::parse(value).is_some(),
+        _ => false,
+    };
+    !is_meant && is_party(value)
+}
+
+/// Whether a word contains a long row of digits.
+fn has_personal_run(word: &str) -> bool {
+    word.split(|char: char| !char.is_ascii_digit()).any(|digits| digits.len() >= PERSONAL_RUN)
 }
 
 /// The state as `GET /transfers` names it.
@@ -199,8 +226,10 @@ pub async fn search(page: PageCall, body: String) -> Result<Response, ApiError> 
     let parameters = Parameters::parse(&body)?;
     let text = parameters.get("q").unwrap_or_default().trim().to_owned();
     let sought = read(&page, &text).await?;
-    if sought.is_personal {
-        return answer(page, sought, "").await;
+    // A word that was not understood may be personal, so it does not become part of a URL either.
+    if !sought.not_searched.is_empty() {
+        let shown = if sought.is_personal { "" } else { &text };
+        return answer(page, sought, shown).await;
     }
     let target = match sought.transfer {
         Some(id) => transfer_url(&id.to_string()),
@@ -315,7 +344,7 @@ pub(super) async fn newest(
 async fn answer(page: PageCall, sought: Sought, text: &str) -> Result<Response, ApiError> {
     let words = page.words;
     let (stamp, ()) = page.ask(|_| ()).await?;
-    if let (Some(id), false) = (sought.transfer, sought.is_personal) {
+    if let (Some(id), true) = (sought.transfer, sought.not_searched.is_empty()) {
         let target = transfer_url(&id.to_string());
         return Ok((StatusCode::SEE_OTHER, [(LOCATION, target)]).into_response());
     }
@@ -432,6 +461,7 @@ mod tests {
             ("1,250.00 kes expired", &["amount=1250.00", "currency=KES", "state=EXPIRED_RESERVED"]),
             ("greenbank", &["fsp=greenbank"]),
             ("payer:greenbank payee:\"Blue Wallet\"", &["payer=greenbank", "payee=Blue Wallet"]),
+            ("amount:12345678", &["amount=12345678"]),
             ("from:2h", &["from=2031-04-01T08:00:00.000Z"]),
             (
                 "from:2031-03-31 to:2031-04-01T09:30",
@@ -448,9 +478,22 @@ mod tests {
 
     #[test]
     fn search_box_says_what_it_cannot_search_and_masks_parties() {
-        for personal in
-            ["260001000000001", "+260-001", "amina@example.org", "party:MSISDN/12", "KE12345678901234"]
-        {
+        for personal in [
+            "260001000000001",
+            "+260-001",
+            "amina@example.org",
+            "party:MSISDN/12",
+            "KE12345678901234",
+            "payer:+260001000000001",
+            "payee:260001000000001",
+            "tel:+260001000000001",
+            "id:+260001000000001",
+            "window:+260001000000001",
+            "amount:+260001000000001",
+            "from:260001000000001",
+            "tel:msisdn:+260001000000001",
+            "tel2600010",
+        ] {
             let sought = read(personal);
             assert!(sought.is_personal && sought.filters.is_empty(), "{sought:?}");
             let shown = explained(&sought.not_searched[0]);
@@ -460,6 +503,7 @@ mod tests {
             ("window:3", ENGLISH.find_no_index),
             ("purple", ENGLISH.find_unknown),
             ("colour:red", ENGLISH.find_unknown),
+            ("tel260001", ENGLISH.find_unknown),
         ] {
             assert_eq!(read(text).not_searched, [(text.to_owned(), reason)]);
             assert!(!read(text).is_personal, "{text}");

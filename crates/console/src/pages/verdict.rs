@@ -46,6 +46,11 @@ impl Verdict {
         let names = names.iter().map(|name| (*name).to_owned()).collect();
         Self { tone, title: title.to_owned(), detail, names }
     }
+
+    /// The answer of a follower, which leaves the payments to the leader.
+    pub fn following(words: &Words) -> Self {
+        Self::new(Tone::Plain, words.verdict_following, words.verdict_following_detail.to_owned(), &[])
+    }
 }
 
 /// Compares the pairs of DFSPs. `faults` are the parts of the hub that prevent payments, and `stopped` the DFSPs that

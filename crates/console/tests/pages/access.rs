@@ -99,6 +99,31 @@ async fn dfsp_user_learns_nothing_of_other_dfsps() {
 }
 
 #[tokio::test]
+async fn overview_shows_traffic_totals_and_links_only_with_permission() {
+    let (hub, admin) = hub_with_admin().await;
+    hub.pay(1, "green", "blue", "10").await;
+    hub.observe(2, 3, 5, 0);
+    let link = "/console/transfers?q=state%3Areserved";
+    let off = "Protections are off";
+    for (role, participant, shown, hidden) in [
+        ("viewer", None, &["Committed 1", link, off, "blue"][..], &["No payments"][..]),
+        ("monitor", None, &["Committed 1", off], &["No payments", link, "blue"]),
+        ("iam-admin", None, &[off], &["No payments", "Committed", "In flight", link, "green", "blue"]),
+        ("dfsp-user", Some("green"), &[], &["No payments", "Committed", "In flight", off, "blue"]),
+    ] {
+        let token = operator(&hub, &admin, &format!("one-{role}"), role, participant).await;
+        let page = hub.send(&format!("authorization: Bearer {token}\r\n"), "GET", "/console", "").await;
+        let (html, text) = (&page.body, text(&page.body));
+        for wanted in shown {
+            assert!(html.contains(wanted) || text.contains(wanted), "{role} {wanted}: {html}");
+        }
+        for secret in hidden {
+            assert!(!html.contains(secret) && !text.contains(secret), "{role} {secret}: {html}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn login_page_may_load_its_style_sheet() {
     let (hub, _) = hub_with_admin().await;
     let page = hub.send("", "GET", "/console", "").await;

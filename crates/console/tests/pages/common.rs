@@ -83,7 +83,7 @@ pub struct Hub {
     pub times: ResponseTimes,
     address: SocketAddr,
     directory: TempDir,
-    _engine: Engine,
+    engine: Option<Engine>,
     _server: Server,
     _workers: Workers,
 }
@@ -131,7 +131,21 @@ impl Hub {
         let address = bound.local_addr();
         let service = AdminService::with_pages(context, upesi_console::PAGES);
         let server = Server::serve(bound, upesi_admin::limits(64), &workers, Arc::new(service));
-        Self { handle, clock, times, address, directory, _engine: engine, _server: server, _workers: workers }
+        Self {
+            handle,
+            clock,
+            times,
+            address,
+            directory,
+            engine: Some(engine),
+            _server: server,
+            _workers: workers,
+        }
+    }
+
+    /// Stops the engine; the admin port continues.
+    pub fn stop_engine(&mut self) {
+        self.engine.take().unwrap().shutdown();
     }
 
     /// A token that creates the first operator.

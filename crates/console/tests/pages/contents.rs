@@ -52,6 +52,18 @@ async fn overview_of_a_quiet_hub_says_so() {
 }
 
 #[tokio::test]
+async fn overview_of_a_stopped_engine_is_its_verdict_alone() {
+    let mut hub = traded().await;
+    hub.stop_engine();
+    let answer = hub.send("", "GET", "/console", "").await;
+    assert_eq!(answer.status, 503);
+    contains(&answer.body, &["Overview", "The hub accepts no payments", "engine:"]);
+    for figure in ["Nothing waits", "Committed", "As of", "DFSPs"] {
+        assert!(!text(&answer.body).contains(figure), "{figure}: {}", answer.body);
+    }
+}
+
+#[tokio::test]
 async fn positions_show_side_free_amount_and_filters() {
     let hub = traded().await;
     let page = hub.page("/console/participants").await;
@@ -115,6 +127,14 @@ async fn search_leads_to_a_transfer_or_a_list_and_keeps_parties_out_of_urls() {
     assert_eq!((personal.status, personal.header("location")), (200, None));
     contains(&personal.body, &["•••001 looks like the identifier of a party"]);
     assert!(!personal.body.contains("260001000000001"), "{}", personal.body);
+    for text in ["payer%3A%2B260001000000001", "tel%3A%2B260001000000001", "green+x2600010000"] {
+        let personal = search(text).await;
+        assert_eq!((personal.status, personal.header("location")), (200, None), "{text}");
+        assert!(!personal.body.contains("2600010000"), "{}", personal.body);
+    }
+    let unknown = search(&format!("{}+purple", id(1))).await;
+    assert_eq!((unknown.status, unknown.header("location")), (200, None));
+    contains(&unknown.body, &["purple is neither an identifier of a transfer"]);
     let wrong = hub.page("/console/transfers?q=payer%3Apurple").await;
     contains(&wrong, &["Participant 'purple' does not exist"]);
     contains(
@@ -172,6 +192,29 @@ async fn transfer_is_told_in_a_sentence_a_timeline_and_movements() {
 }
 
 #[tokio::test]
+async fn transfer_that_its_commit_settles_releases_the_payer_and_moves_covers() {
+    let hub = Hub::with_dfsps(&["green", "blue"]).await;
+    let model = r#"{"name":"GROSSKES","settlementGranularity":"GROSS","settlementInterchange":"BILATERAL",
+        "settlementDelay":"IMMEDIATE","currency":"KES","requireLiquidityCheck":true,
+        "ledgerAccountType":"POSITION","settlementAccountType":"SETTLEMENT","autoPositionReset":true}"#;
+    hub.change("POST", "/settlementModels", model).await;
+    hub.pay(1, "green", "blue", "1250.5").await;
+    let page = hub.page(&format!("/console/transfers/{}", id(1))).await;
+    contains(
+        &page,
+        &[
+            "Effect on the positions",
+            "green 3 reserved +1,250.50 KES",
+            "green 3 released −1,250.50 KES",
+            "The commit settled the transfer",
+            "Positions now",
+            "green 0.00",
+            "blue 0.00",
+        ],
+    );
+}
+
+#[tokio::test]
 async fn callbacks_show_lanes_and_undelivered_messages() {
     let hub = traded().await;
     let page = hub.page("/console/callbacks").await;
@@ -205,9 +248,9 @@ async fn window_and_settlement_show_obligations_and_a_zero_sum() {
             "green 1,250.50 1,250.50",
             "Total received 1,250.50 250.00",
             "Net receives 1,000.50 pays 1,000.50",
-            "✓ Sum of all net amounts: 0.00",
         ],
     );
+    assert!(!window.contains("Sum of all net amounts"), "{window}");
     let settlement = hub.page("/console/settlements/1").await;
     contains(
         &settlement,
@@ -219,10 +262,23 @@ async fn window_and_settlement_show_obligations_and_a_zero_sum() {
 }
 
 #[tokio::test]
+async fn window_of_many_dfsps_says_that_the_matrix_is_left_out() {
+    let names: Vec<_> = (1..=41).map(|number| format!("dfsp{number}")).collect();
+    let hub = Hub::with_dfsps(&names.iter().map(|name| &**name).collect::<Vec<_>>()).await;
+    for (number, name) in (1..).zip(&names[1..]) {
+        hub.pay(number, "dfsp1", name, "5").await;
+    }
+    let page = hub.page("/console/windows/1").await;
+    contains(&page, &["The matrix of KES is left out, because it has more than 40 DFSPs.", "dfsp1 dfsp41 1"]);
+    assert!(!text(&page).contains("Payers by payees"), "{page}");
+}
+
+#[tokio::test]
 async fn audit_trail_is_newest_first_and_filtered() {
     let hub = traded().await;
     for (name, active) in [("green", false), ("green", true)] {
         hub.change("PUT", &format!("/participants/{name}"), &format!("{{\"isActive\":{active}}}")).await;
+        hub.clock.advance(60_000);
     }
     let page = hub.page("/console/audit").await;
     contains(&page, &["anonymous participant.enable", "✓ done", "anonymous participant.disable"]);
@@ -231,6 +287,17 @@ async fn audit_trail_is_newest_first_and_filtered() {
         filtered.contains("participant.disable") && !filtered.contains("participant.enable"),
         "{filtered}"
     );
+    for (range, disables, enables) in [
+        ("from=2031-04-01T10:01:00.000Z", false, true),
+        ("to=2031-04-01T10:01:00.000Z", true, false),
+        ("from=2031-04-01T10:00:00.000Z&to=2031-04-01T10:02:00.000Z", true, true),
+        ("from=2031-04-01T10:05:00.000Z", false, false),
+        ("to=2031-04-01T09:00:00.000Z", false, false),
+    ] {
+        let page = text(&hub.page(&format!("/console/audit?{range}")).await);
+        let shown = ["participant.disable", "participant.enable"].map(|action| page.contains(action));
+        assert_eq!(shown, [disables, enables], "{range}: {page}");
+    }
 }
 
 #[tokio::test]

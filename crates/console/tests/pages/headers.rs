@@ -28,7 +28,7 @@ async fn page_is_never_stored_framed_or_scripted() {
             ("content-security-policy", CONTENT_POLICY),
             ("x-content-type-options", "nosniff"),
             ("cache-control", "no-store"),
-            ("referrer-policy", "no-referrer"),
+            ("referrer-policy", "same-origin"),
         ];
         for (name, value) in expected {
             assert_eq!(answer.header(name), Some(value), "{path} {name}");
@@ -71,4 +71,17 @@ async fn request_of_another_site_is_rejected_in_html() {
     assert_eq!(answer.status, 403);
     assert!(answer.body.contains("A page of another site caused this request"), "{}", answer.body);
     assert_eq!(answer.header("content-security-policy"), Some(CONTENT_POLICY));
+}
+
+/// With another referrer policy, browsers would send `Origin: null`.
+#[tokio::test]
+async fn search_form_of_own_page_is_accepted() {
+    let hub = Hub::with_dfsps(&["green"]).await;
+    let own = "origin: http://localhost\r\nsec-fetch-site: same-origin\r\n";
+    let found = hub.send(own, "POST", "/console/transfers", "q=green").await;
+    assert_eq!((found.status, found.header("location")), (303, Some("/console/transfers?q=green")));
+    let personal = hub.send(own, "POST", "/console/transfers", "q=%2B260001000000001").await;
+    assert_eq!(personal.status, 200, "{}", personal.body);
+    let without_origin = "origin: null\r\nsec-fetch-site: same-origin\r\n";
+    assert_eq!(hub.send(without_origin, "POST", "/console/transfers", "q=green").await.status, 403);
 }
