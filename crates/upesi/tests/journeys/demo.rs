@@ -1,6 +1,7 @@
 //! The demo: everything that its output points to exists.
 
 use std::io::{BufRead, BufReader};
+use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
@@ -25,9 +26,13 @@ fn places(output: &str) -> Vec<String> {
     places.map(|line| line.split("  ").next().unwrap_or_default().to_owned()).collect()
 }
 
-/// Checks a place: a command must succeed and print something, a file must exist. Contexts are saved below `home`.
+/// Checks a place: a command must succeed and print something, a file must exist, and an address must be open. Contexts
+/// are saved below `home`.
 fn follow(place: &str, home: &Path) {
-    if let Some((command, arguments)) = place.split_once(' ') {
+    if let Some(address) = place.strip_prefix("https://") {
+        let host = address.split('/').next().unwrap();
+        assert!(TcpStream::connect(host).is_ok(), "{place}");
+    } else if let Some((command, arguments)) = place.split_once(' ') {
         let output =
             Command::new(command).args(arguments.split(' ')).env("XDG_CONFIG_HOME", home).output().unwrap();
         assert!(output.status.success(), "{place}: {output:?}");
@@ -108,6 +113,6 @@ fn demo_names_commands_that_work_while_it_runs() {
     }
     let places = places(&text);
     let calls = places.iter().filter(|place| place.contains(" --context demo")).count();
-    assert_eq!((calls, places.len()), (2, 6), "{text}");
+    assert_eq!((calls, places.len()), (2, 7), "{text}");
     places.iter().for_each(|place| follow(place, directory.path()));
 }
