@@ -51,7 +51,7 @@ impl Serialize for Code {
 
 /// Hundredths of a percent as a JSON number in percent: `10`, `12.5`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Percentage(pub u16);
+pub(crate) struct Percentage(pub(crate) u16);
 
 impl Serialize for Percentage {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {

@@ -3,7 +3,7 @@
 use axum::http::StatusCode;
 use axum::response::Response;
 use serde::Serialize;
-use upesi_ledger::{AdminCommand, Limit, Participant};
+use upesi_ledger::{AdminCommand, Limit};
 use upesi_types::{Amount, Currency};
 
 use super::body::Field;
@@ -11,35 +11,33 @@ use super::call::{Parameters, Segments, participant_name};
 use crate::body::{Fields, JsonBody};
 use crate::call::Call;
 use crate::error::ApiError;
-use crate::json::{Code, Decimal, Percentage, empty, ok};
+use crate::json::{Decimal, Percentage, empty, ok};
 
 /// The only type of limit.
 pub(crate) const NET_DEBIT_CAP: &str = "NET_DEBIT_CAP";
 
-/// A net debit cap, with the participant in a list of all participants.
 #[derive(Serialize)]
-pub struct LimitView {
+struct LimitView {
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub name: Option<String>,
-    pub currency: Code,
-    pub limit: LimitValue,
+    name: Option<String>,
+    currency: String,
+    limit: LimitValue,
 }
 
-/// Value and alarm of a limit.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct LimitValue {
+struct LimitValue {
     #[serde(rename = "type")]
-    pub kind: &'static str,
-    pub value: Decimal,
-    pub alarm_percentage: Percentage,
+    kind: &'static str,
+    value: Decimal,
+    alarm_percentage: Percentage,
 }
 
 impl LimitView {
     fn of(limit: &Limit, name: Option<String>) -> Self {
         Self {
             name,
-            currency: Code(limit.currency),
+            currency: limit.currency.to_string(),
             limit: LimitValue {
                 kind: NET_DEBIT_CAP,
                 value: Decimal(limit.value),
@@ -137,11 +135,6 @@ pub(crate) async fn list(
         Some(admitted.map(|limit| LimitView::of(limit, None)).collect::<Vec<_>>())
     });
     ok(&limits.await?.ok_or_else(|| ApiError::unknown_participant(name.as_str()))?)
-}
-
-/// The limits of a participant.
-pub(crate) fn limits_of(participant: &Participant) -> Vec<LimitView> {
-    participant.limits.iter().map(|limit| LimitView::of(limit, None)).collect()
 }
 
 pub(crate) async fn list_all(call: Call, parameters: Parameters) -> Result<Response, ApiError> {

@@ -77,8 +77,7 @@ impl PageTable {
         H: Handler<T, AdminContext>,
         T: 'static,
     {
-        let guard = self.guard_of(like);
-        Self(self.0.route((path, Method::GET), guard, handler))
+        self.like((path, Method::GET), like, handler)
     }
 
     /// Adds a form that changes nothing, with the guard of `GET like`. The browser sends its fields in the body,
@@ -92,8 +91,7 @@ impl PageTable {
         H: Handler<T, AdminContext>,
         T: 'static,
     {
-        let guard = self.guard_of(like);
-        Self(self.0.route((path, Method::POST), guard, handler))
+        self.like((path, Method::POST), like, handler)
     }
 
     /// Adds a page for all authenticated callers. Its handler shows only what [`Reach`] permits.
@@ -118,9 +116,16 @@ impl PageTable {
         Self(self.0.route((path, Method::GET), guard, handler))
     }
 
-    fn guard_of(&self, like: &str) -> Guard {
+    /// Adds a route with the guard of `GET like`.
+    fn like<H, T>(self, route: (&'static str, Method), like: &str, handler: H) -> Self
+    where
+        H: Handler<T, AdminContext>,
+        T: 'static,
+    {
         let guard = self.0.guards.get(like).copied();
-        guard.unwrap_or_else(|| panic!("a page shows the data of GET {like}, which is not an operation"))
+        let guard =
+            guard.unwrap_or_else(|| panic!("a page shows the data of GET {like}, which is not an operation"));
+        Self(self.0.route(route, guard, handler))
     }
 }
 

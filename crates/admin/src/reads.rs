@@ -7,7 +7,7 @@ use crate::call::Call;
 use crate::context::{AdminContext, Process};
 use crate::error::ApiError;
 use crate::parts::Directory;
-use crate::{accounts, endpoints, health, limits, participants};
+use crate::{accounts, endpoints, health, participants};
 
 pub use crate::access::Caller;
 pub use crate::accounts::{AccountView as OpenedAccount, PositionSummary, position_summaries};
@@ -18,9 +18,8 @@ pub use crate::callbacks::{CallbackView, Page as CallbackPage, find as find_call
 pub use crate::endpoints::EndpointView;
 pub use crate::find::{Page as TransferPage, find as find_transfers};
 pub use crate::health::{Health, Service};
-pub use crate::json::{Code, Decimal, Flag, Instant, Percentage};
+pub use crate::json::{Code, Decimal, Flag, Instant};
 pub use crate::lanes::{LaneReport, lane_reports};
-pub use crate::limits::{LimitValue, LimitView};
 pub use crate::participants::{BindingView, ParticipantView};
 pub use crate::progress::{
     ProgressView, SettlementView as TransferSettlement, ToldView, read as read_progress,
@@ -39,12 +38,11 @@ pub struct ParticipantDetail {
     pub participant: ParticipantView,
     pub positions: Vec<PositionSummary>,
     pub accounts: Vec<OpenedAccount>,
-    pub limits: Vec<LimitView>,
     pub endpoints: Vec<EndpointView>,
     pub bindings: Vec<BindingView>,
 }
 
-/// A participant with its accounts, limits, endpoints and bindings.
+/// A participant with its positions, accounts, endpoints and bindings.
 ///
 /// # Errors
 /// The participant does not exist.
@@ -55,7 +53,6 @@ pub fn participant(ledger: &Ledger, name: &str) -> Result<ParticipantDetail, Api
         participant: ParticipantView::of(ledger, participant, ""),
         positions: accounts::position_summaries_of(ledger, participant).collect(),
         accounts: accounts::opened_accounts(ledger, participant),
-        limits: limits::limits_of(participant),
         endpoints: endpoints::views(participant),
         bindings: participants::bindings_of(participant),
     })

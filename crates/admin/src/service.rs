@@ -288,12 +288,9 @@ async fn to_full(response: Response<Body>) -> Response<Full<Bytes>> {
 impl Service for AdminService {
     async fn call(&self, request: Request<Incoming>, connection: &Connection) -> Response<Full<Bytes>> {
         let (method, path) = (request.method().clone(), shown(request.uri().path()));
-        let is_page = self.pages.is_some_and(|pages| pages.contain(request.uri().path()));
         let mut known = None;
-        let mut response = self.answer(request, connection, &mut known).await;
-        if is_page {
-            response = self.explained(&path, response);
-        }
+        let response = self.answer(request, connection, &mut known).await;
+        let response = self.explained(&path, response);
         self.log(&method, &path, response.status(), known.filter(|caller| caller.is_proven()));
         to_full(response).await
     }

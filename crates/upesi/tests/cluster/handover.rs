@@ -101,7 +101,8 @@ async fn ask(caller: Caller, sent: Sent, ended: watch::Receiver<bool>, seen: Arc
         if IS_OPTIMISED || answer.status != 503 {
             assert_eq!(answer.status, 202, "{answer:?}");
         } else {
-            // On a busy machine, a node can be too far behind the leader, or the next leader can take too long.
+            // On a busy machine, a node can be too far behind the leader to forward requests.
+            assert!(answer.head.contains("retry-after"), "{answer:?}");
             seen.rejections.fetch_add(1, Ordering::Relaxed);
         }
         if !std::mem::take(&mut is_first) {

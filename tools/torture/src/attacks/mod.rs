@@ -265,14 +265,14 @@ impl Trial<'_> {
     /// Reports the first failures. Returns the number of successes and of failures.
     fn find(&mut self, ended: &[EndedPayment], what: &str) -> (u64, u64) {
         let failures = ended.iter().filter_map(|ended| Some((ended.intended, ended.outcome.as_ref().err()?)));
-        for (intended, error) in failures.clone().take(FAILURES_MAX) {
+        for (intended, error) in failures.take(FAILURES_MAX) {
             let phase = self.phases.iter().rev().find(|(begun, _)| *begun <= intended);
             let when = phase.map_or_else(String::new, |(begun, phase)| {
                 format!(", due {} ms after the start of {phase}", (intended - *begun).as_millis())
             });
             self.result.findings.push(format!("{what} failed: {error}{when}"));
         }
-        let failed = failures.count();
-        ((ended.len() - failed) as u64, failed as u64)
+        let (succeeded, failed, _) = outcomes(ended);
+        (succeeded, failed)
     }
 }
