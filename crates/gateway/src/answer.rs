@@ -13,7 +13,7 @@ const JSON: HeaderValue = HeaderValue::from_static("application/json; charset=ut
 const NO_CACHE: HeaderValue = HeaderValue::from_static("no-cache");
 const PLAIN_TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 
-/// Value of `Retry-After` in seconds for requests that are rejected because the hub is busy.
+/// Value of `Retry-After` in seconds, unless the sender's rate limit demands a longer wait.
 pub(crate) const RETRY_AFTER_S: u64 = 1;
 const SOON: HeaderValue = HeaderValue::from_static("1");
 
@@ -52,7 +52,7 @@ pub(crate) fn refusal(error: &SyncError) -> Answer {
 pub(crate) fn refusal_with_body(error: &SyncError, body: impl Into<Bytes>) -> Answer {
     let status = StatusCode::from_u16(error.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let mut answer = json(status, body);
-    if error.code == ErrorCode::SERVER_BUSY {
+    if status == StatusCode::SERVICE_UNAVAILABLE {
         answer.headers_mut().insert(RETRY_AFTER, SOON);
     }
     if status == StatusCode::REQUEST_TIMEOUT {
@@ -101,14 +101,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn busy_hub_answers_with_retry_after() {
+    fn answers_503_have_retry_after() {
         for (code, status) in
             [(ErrorCode::SERVER_BUSY, 503), (ErrorCode::UNAVAILABLE, 503), (ErrorCode::INTERNAL, 500)]
         {
             let answer = refusal(&SyncError::new(code, ""));
             assert_eq!(answer.status().as_u16(), status);
             assert_eq!(answer.headers()[CONTENT_TYPE], "application/json; charset=utf-8");
-            assert_eq!(answer.headers().contains_key(RETRY_AFTER), code == ErrorCode::SERVER_BUSY);
+            assert_eq!(answer.headers().contains_key(RETRY_AFTER), status == 503);
         }
     }
 

@@ -232,16 +232,7 @@ impl<H: Handler> Gateway<H> {
         self.skip_body(parts, body, received).await;
         let error = SyncError::new(ErrorCode::UNAVAILABLE, "try again later");
         self.metrics.count_turned_away(labels, &error);
-        Self::refusal_of(false, &error)
-    }
-
-    /// Answers an error. A node that is not the leader adds `Retry-After`, because the cluster will soon have a leader.
-    fn refusal_of(leads: bool, error: &SyncError) -> Answer {
-        let mut answer = answer::refusal(error);
-        if error.code == ErrorCode::UNAVAILABLE && !leads {
-            answer.headers_mut().insert(RETRY_AFTER, HeaderValue::from(answer::RETRY_AFTER_S));
-        }
-        answer
+        answer::refusal(&error)
     }
 
     /// Answers a request that admission rejected.
@@ -350,7 +341,6 @@ impl<H: Handler> Gateway<H> {
         received: Instant,
     ) -> Answer {
         let role = self.roles.get();
-        let leads = role.leads();
         let outcome = match request {
             Ok(request) => self.handle(role, operation, request).await,
             Err(error) => Err(error),
@@ -361,7 +351,7 @@ impl<H: Handler> Gateway<H> {
             Err(error) => {
                 let Labels { method, resource } = operation.into();
                 tracing::debug!(method, resource, %error, "rejected a request");
-                Self::refusal_of(leads, &error)
+                answer::refusal(&error)
             }
         }
     }

@@ -11,10 +11,12 @@ pub struct Broker {
     pub addresses: String,
 }
 
+/// The script that starts and ends brokers.
+pub const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../kafka/brokers");
+
 /// The output of the script.
 pub fn brokers(arguments: &[&str], users: &str) -> String {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../kafka/brokers");
-    let mut command = Command::new(script);
+    let mut command = Command::new(SCRIPT);
     let output = command.env("SCRAM", users).args(arguments).output().expect("the script runs");
     let told = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "brokers {arguments:?}: {told}");

@@ -208,7 +208,7 @@ fn a_stopped_engine_is_unavailable() {
     for request in [post(&[], prepare_body(ID)), get(ID, &[]), put_error(ID, &[], ERROR_BODY)] {
         let answer = running.ask(&request);
         assert_eq!((answer.status, answer.code()), (503, 2003), "{answer:?}");
-        assert_eq!(answer.header("retry-after"), None);
+        assert_eq!(answer.header("retry-after"), Some("1"));
     }
     let health = running.ask(&request("GET /health", &[], ""));
     assert_eq!(health.status, 502);

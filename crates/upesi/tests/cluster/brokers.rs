@@ -1,12 +1,48 @@
-//! Three brokers that tests can stop, kill and start again.
+//! One broker that most tests share, and three brokers that a test can stop, kill and start again.
 
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
 
-use upesi_testsupport::broker::brokers;
+use tempfile::TempDir;
+use upesi_testsupport::broker::{Broker, SCRIPT, brokers};
 
 /// Numbers of the brokers.
 pub const ALL: [u16; 3] = [1, 2, 3];
+
+/// The broker of the tests that neither stop nor configure it. Each test has its own topic.
+struct Shared {
+    addresses: String,
+    /// Ends the broker when the standard input is closed, because this process has ended.
+    _end: Child,
+}
+
+impl Shared {
+    fn start() -> Self {
+        let directory = TempDir::new().unwrap().keep();
+        let broker = Broker::start(&directory);
+        let addresses = broker.addresses.clone();
+        // Statics are not dropped.
+        std::mem::forget(broker);
+        let mut end = Command::new("sh");
+        end.args(["-c", "read -r _; \"$0\" down \"$1/kafka\"; rmdir \"$1\"", SCRIPT]).arg(&directory);
+        let end = end.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        Self { addresses, _end: end }
+    }
+}
+
+/// The addresses of the broker that tests share.
+pub fn shared() -> &'static str {
+    static SHARED: OnceLock<Shared> = OnceLock::new();
+    &SHARED.get_or_init(Shared::start).addresses
+}
+
+/// The topic of a test with this directory.
+pub fn topic(directory: &Path) -> String {
+    let name = directory.file_name().unwrap().to_str().unwrap();
+    format!("upesi{name}")
+}
 
 /// The brokers are killed when this value is dropped.
 pub struct Brokers {
@@ -38,7 +74,8 @@ impl Brokers {
 
     /// The log file of a broker, with all entries.
     pub fn log(&self, broker: u16) -> PathBuf {
-        self.directory.join(format!("{broker}/data/upesi-journal-0/00000000000000000000.log"))
+        let topic = topic(self.directory.parent().unwrap());
+        self.directory.join(format!("{broker}/data/{topic}-0/00000000000000000000.log"))
     }
 
     /// Sends a signal to a broker.

@@ -7,9 +7,9 @@ use std::time::Instant;
 use serde_json::Value;
 use tempfile::TempDir;
 use upesi_ledger::{ParticipantId, courier_of};
-use upesi_testsupport::broker::Broker;
 
 use super::support_crash::scene::World;
+use crate::brokers::shared;
 use crate::common::message::Message;
 use crate::common::recorder::Recorder;
 use crate::common::secure::Pki;
@@ -82,9 +82,8 @@ fn callbacks_are_delivered_although_any_node_is_lost() {
     let seed = setting("UPESI_CRASH_SEED").unwrap_or_else(|| u64::from(std::process::id()));
     println!("callbacks: seed {seed}");
     let directory = TempDir::new().unwrap();
-    let broker = Broker::start(directory.path());
     let mut pki = Pki::new();
-    let mut worlds = nodes(directory.path(), &broker.addresses, &mut pki, 3);
+    let mut worlds = nodes(directory.path(), shared(), &mut pki, 3);
     worlds[2].settings.push("cluster.may_lead=false");
     makes_topic(&worlds[0]);
     let mut leader = worlds[0].start();
@@ -142,9 +141,8 @@ fn answer_of_another_node_precedes_its_callback() {
     const QUESTIONS: usize = 100;
     const ROUNDS: usize = 5;
     let directory = TempDir::new().unwrap();
-    let broker = Broker::start(directory.path());
     let mut pki = Pki::new();
-    let worlds = nodes(directory.path(), &broker.addresses, &mut pki, 2);
+    let worlds = nodes(directory.path(), shared(), &mut pki, 2);
     let (leader, edge, load) = leader_and_edge(&worlds);
     shared_by(&worlds[0], 2);
     let admin = worlds[0].admin();

@@ -9,9 +9,9 @@ use std::time::Instant;
 
 use tempfile::TempDir;
 use upesi_engine::{Clock as _, SystemClock};
-use upesi_testsupport::broker::Broker;
 
 use super::support_crash::scene::World;
+use crate::brokers::shared;
 use crate::common::secure::Pki;
 use crate::serving::{callers, nodes, takes_requests};
 use crate::support_crash::hub::PATIENCE;
@@ -29,8 +29,7 @@ fn node_with_a_fast_clock_leaves_leadership_to_another() {
     let Some(library) = compile(directory.path(), "clock", include_str!("../support_crash/clock.c")) else {
         return;
     };
-    let broker = Broker::start(directory.path());
-    let mut worlds: [World; 3] = [0, 1, 2].map(|number| node(directory.path(), &broker.addresses, number));
+    let mut worlds: [World; 3] = [0, 1, 2].map(|number| node(directory.path(), shared(), number));
     (worlds[1].ports, worlds[2].ports) = (worlds[0].ports, worlds[0].ports);
     worlds[1].environment =
         vec![("LD_PRELOAD".into(), library.into()), ("CLOCK_AHEAD_S".into(), HOUR_S.into())];
@@ -109,9 +108,8 @@ fn follower_with_a_wrong_clock_forwards_requests() {
         file.write_all_at(&ahead_s.to_ne_bytes(), 0).unwrap();
     };
     set_clock(0);
-    let broker = Broker::start(directory.path());
     let mut pki = Pki::new();
-    let mut worlds = nodes(directory.path(), &broker.addresses, &mut pki, 2);
+    let mut worlds = nodes(directory.path(), shared(), &mut pki, 2);
     worlds[1].settings.push("cluster.may_lead=false");
     worlds[1].environment =
         vec![("LD_PRELOAD".into(), library.into()), ("CLOCK_AHEAD_FILE".into(), set.clone().into())];

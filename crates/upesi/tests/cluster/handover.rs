@@ -11,9 +11,9 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 use upesi_pki::Usage;
-use upesi_testsupport::broker::Broker;
 
 use super::support_crash::scene::World;
+use crate::brokers::shared;
 use crate::common::message::{Message, Sent};
 use crate::common::secure::{Caller, Pki};
 use crate::serving::{nodes, takes_requests};
@@ -127,11 +127,10 @@ fn handshakes(world: &World) -> u64 {
 #[test]
 fn handover_under_load_closes_no_connection() {
     let directory = TempDir::new().unwrap();
-    let broker = Broker::start(directory.path());
     let _logs = Logs(directory.path());
     let (mut of_nodes, mut of_dfsps) = (Pki::new(), Pki::new());
     of_dfsps.issue(Usage::Client, "client");
-    let mut worlds = nodes(directory.path(), &broker.addresses, &mut of_nodes, 2);
+    let mut worlds = nodes(directory.path(), shared(), &mut of_nodes, 2);
     for world in &mut worlds {
         let given = of_dfsps.listener("fspiop_tls").into_iter().map(|(key, value)| format!("{key}={value}"));
         world.settings.extend(given.map(|setting| -> &'static str { setting.leak() }));

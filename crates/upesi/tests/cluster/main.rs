@@ -38,8 +38,8 @@ use support_crash::hub::{Hub, PATIENCE, SERVING, free_ports, upesi};
 use support_crash::scene::block_on;
 use support_crash::{setting, verdict};
 use tempfile::TempDir;
-use upesi_testsupport::broker::Broker;
 
+use self::brokers::{shared, topic};
 use self::support_crash::scene::World;
 
 const TAKE_OVERS: u64 = 4;
@@ -65,17 +65,14 @@ fn node(directory: &Path, brokers: &str, number: usize) -> World {
         text(format!("cluster.rank={number}")),
         text(format!("cluster.address=http://node-{number}")),
         text(format!("cluster.brokers={brokers}")),
+        text(format!("cluster.topic={}", topic(directory))),
         text(format!("{METRICS}{}", free_ports()[0])),
     ];
     world
 }
 
-fn nodes(directory: &Path, broker: &Broker) -> [World; 2] {
-    nodes_at(directory, &broker.addresses)
-}
-
 /// Two nodes with these brokers.
-fn nodes_at(directory: &Path, brokers: &str) -> [World; 2] {
+fn nodes(directory: &Path, brokers: &str) -> [World; 2] {
     let mut worlds = [0, 1].map(|number| node(directory, brokers, number));
     worlds[1].ports = worlds[0].ports;
     worlds
@@ -112,7 +109,8 @@ impl Drop for Logs<'_> {
 
 fn makes_topic(world: &World) {
     let (code, text) = told(world, &["cluster", "create-topic"]);
-    assert_eq!((code, &*text), (Some(0), "the topic upesi-journal has the required settings\n"));
+    assert_eq!(code, Some(0), "{text}");
+    assert!(text.starts_with("the topic ") && text.ends_with(" has the required settings\n"), "{text}");
 }
 
 /// Stops a node in order.
@@ -173,8 +171,7 @@ fn failover_loses_no_acknowledged_transfer() {
     let take_overs = setting("UPESI_CLUSTER_TAKE_OVERS").unwrap_or(TAKE_OVERS);
     println!("cluster: seed {seed}, {take_overs} take-overs");
     let directory = TempDir::new().unwrap();
-    let broker = Broker::start(directory.path());
-    let worlds = nodes(directory.path(), &broker);
+    let worlds = nodes(directory.path(), shared());
     refuses_what_is_wrong(&worlds[0]);
 
     let mut leader = worlds[0].start();
@@ -199,7 +196,7 @@ fn failover_loses_no_acknowledged_transfer() {
         leader = std::mem::replace(&mut standby, follows_again(former, &worlds[leads]));
     }
     load.wait_for_accepted(TRANSFERS);
-    another_cluster_is_refused(directory.path(), &broker);
+    another_cluster_is_refused(directory.path());
 
     let admin = worlds[0].admin();
     let accepted = block_on(verdict::all_agree(&admin, &mut load));
@@ -262,8 +259,7 @@ fn answer(mut stream: TcpStream) -> String {
 #[test]
 fn paused_leader_answers_nothing_after_a_failover() {
     let directory = TempDir::new().unwrap();
-    let broker = Broker::start(directory.path());
-    let mut worlds = nodes(directory.path(), &broker);
+    let mut worlds = nodes(directory.path(), shared());
     worlds[1].ports = free_ports();
     makes_topic(&worlds[0]);
     let mut frozen = worlds[0].start();
@@ -291,7 +287,7 @@ fn paused_leader_answers_nothing_after_a_failover() {
 fn refuses_what_is_wrong(world: &World) {
     let (code, text) = told(world, &["serve"]);
     assert_eq!(code, Some(64), "{text}");
-    assert!(text.contains("the topic upesi-journal does not exist"), "{text}");
+    assert!(text.contains("the topic ") && text.contains(" does not exist"), "{text}");
     makes_topic(world);
     let mut nameless = upesi();
     nameless.args(["serve", "--set", "cluster.log=kafka", "--set", "cluster.brokers=127.0.0.1:1", "--data"]);
@@ -301,12 +297,12 @@ fn refuses_what_is_wrong(world: &World) {
 }
 
 /// A topic belongs to one cluster.
-fn another_cluster_is_refused(directory: &Path, broker: &Broker) {
-    let mut stranger = node(directory, &broker.addresses, 7);
+fn another_cluster_is_refused(directory: &Path) {
+    let mut stranger = node(directory, shared(), 7);
     stranger.settings.push("cluster.id=ffeeddccbbaa99887766554433221100");
     let (code, text) = told(&stranger, &["serve"]);
     assert_eq!(code, Some(64), "{text}");
-    assert!(text.contains("the topic upesi-journal has entries of another cluster"), "{text}");
+    assert!(text.contains(" has entries of another cluster"), "{text}");
 }
 
 /// A status command ends even if the brokers are stopped or do not answer.

@@ -11,7 +11,7 @@ use crate::brokers::{ALL, Brokers};
 use crate::support_crash::hub::{PATIENCE, SERVING};
 use crate::support_crash::scene::block_on;
 use crate::support_crash::verdict;
-use crate::{follows, makes_topic, nodes_at, stops, told};
+use crate::{follows, makes_topic, nodes, stops, told};
 
 const TRANSFERS: u64 = 100;
 
@@ -62,7 +62,7 @@ fn number(found: &Value, part: &str) -> u64 {
 fn topic_that_lost_its_end_is_repaired() {
     let directory = TempDir::new().unwrap();
     let brokers = Brokers::start(directory.path());
-    let mut worlds = nodes_at(directory.path(), &brokers.addresses);
+    let mut worlds = nodes(directory.path(), &brokers.addresses);
     for world in &mut worlds {
         world.settings.push("cluster.replicas=3");
     }

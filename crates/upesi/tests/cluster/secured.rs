@@ -240,11 +240,13 @@ fn nodes_authenticate_at_brokers_and_mistakes_are_reported() {
     }
     mistakes_are_named(at, &mut scheme, &listeners);
 
-    let mut worlds = nodes(at, &broker);
+    let mut worlds = nodes(at, &broker.addresses);
     let by = [(ssl, scheme.mutual("hub")), (sasl, scheme.login("SCRAM-SHA-512", PASSWORD))];
     for (world, (brokers, settings)) in worlds.iter_mut().zip(by) {
         let own = [format!("cluster.brokers={brokers}"), "cluster.trim_interval_s=1".to_owned()];
-        let own = own.into_iter().chain(["tls.reload_interval_s=1".to_owned()]);
+        let own = own
+            .into_iter()
+            .chain(["tls.reload_interval_s=1", "cluster.topic=upesi-journal"].map(str::to_owned));
         let leaked = own.chain(settings).map(|setting| -> &'static str { setting.leak() });
         world.settings.extend(leaked);
     }

@@ -11,9 +11,9 @@ use std::time::Instant;
 use serde_json::Value;
 use tempfile::TempDir;
 use upesi_pki::Usage;
-use upesi_testsupport::broker::Broker;
 
 use super::support_crash::scene::World;
+use crate::brokers::shared;
 use crate::common::secure::Pki;
 use crate::support_crash::hub::{Hub, PATIENCE, SERVING, free_ports, upesi};
 use crate::support_crash::load::Load;
@@ -126,9 +126,8 @@ fn requests_accepted_by_a_follower_are_in_all_copies() {
     let take_overs = setting("UPESI_CLUSTER_TAKE_OVERS").unwrap_or(TAKE_OVERS);
     println!("serving: seed {seed}, {take_overs} take-overs");
     let directory = TempDir::new().unwrap();
-    let broker = Broker::start(directory.path());
     let mut pki = Pki::new();
-    let mut worlds = nodes(directory.path(), &broker.addresses, &mut pki, 3);
+    let mut worlds = nodes(directory.path(), shared(), &mut pki, 3);
     worlds[2].settings.push("cluster.may_lead=false");
     makes_topic(&worlds[0]);
     refuses_authorities_of_dfsps(&worlds[2], &pki);
@@ -200,9 +199,8 @@ fn has_thread(pid: u32, name: &str) -> bool {
 #[test]
 fn node_that_forwards_requests_takes_over() {
     let directory = TempDir::new().unwrap();
-    let broker = Broker::start(directory.path());
     let mut pki = Pki::new();
-    let mut worlds = nodes(directory.path(), &broker.addresses, &mut pki, 2);
+    let mut worlds = nodes(directory.path(), shared(), &mut pki, 2);
     let exports = format!("archive.export_dir={}", directory.path().join("exports").display());
     worlds[1].settings.extend(["archive.keep_days=30", exports.leak()]);
     let (leader, mut edge, mut load) = leader_and_edge(&worlds);
@@ -223,9 +221,8 @@ fn node_that_forwards_requests_takes_over() {
 #[test]
 fn node_with_may_lead_off_leads_after_promotion() {
     let directory = TempDir::new().unwrap();
-    let broker = Broker::start(directory.path());
     let mut pki = Pki::new();
-    let mut worlds = nodes(directory.path(), &broker.addresses, &mut pki, 2);
+    let mut worlds = nodes(directory.path(), shared(), &mut pki, 2);
     worlds[1].settings.push("cluster.may_lead=false");
     let (leader, mut other, mut load) = leader_and_edge(&worlds);
     load.start();

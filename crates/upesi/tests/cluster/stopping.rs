@@ -14,7 +14,7 @@ const STOPS_WITHIN: Duration = Duration::from_secs(10);
 fn nodes_stop_in_time_while_the_broker_does_not_respond() {
     let directory = TempDir::new().unwrap();
     let broker = Broker::start(directory.path());
-    let worlds = nodes(directory.path(), &broker);
+    let worlds = nodes(directory.path(), &broker.addresses);
     makes_topic(&worlds[0]);
     let mut leader = worlds[0].start();
     leader.serves();

@@ -9,9 +9,9 @@ use std::time::Instant;
 
 use serde_json::Value;
 use tempfile::TempDir;
-use upesi_testsupport::broker::Broker;
 
 use super::support_crash::scene::World;
+use crate::brokers::shared;
 use crate::common::dfsp::Client;
 use crate::support_crash::hub::{Hub, PATIENCE, SERVING, upesi};
 use crate::support_crash::scene::block_on;
@@ -67,8 +67,7 @@ fn store_of(world: &World) -> Value {
 #[test]
 fn every_leader_knows_the_parties() {
     let directory = TempDir::new().unwrap();
-    let broker = Broker::start(directory.path());
-    let worlds = nodes(directory.path(), &broker);
+    let worlds = nodes(directory.path(), shared());
     let file = directory.path().join("parties.csv");
     write_parties(&file);
     makes_topic(&worlds[0]);
@@ -194,8 +193,7 @@ pub fn add(worlds: &[World; 2], backup: &str) -> Hub {
 #[test]
 fn copied_entries_are_deleted_and_a_node_without_them_does_not_serve() {
     let directory = TempDir::new().unwrap();
-    let broker = Broker::start(directory.path());
-    let mut worlds = nodes(directory.path(), &broker);
+    let mut worlds = nodes(directory.path(), shared());
     for world in &mut worlds {
         world.settings.extend(["cluster.keep_hours=0", "cluster.trim_interval_s=1"]);
     }
