@@ -261,7 +261,7 @@ impl<H: Handler> Gateway<H> {
 
     /// Reads the body and the typed request, if a handler serves its resource.
     async fn read(&self, route: Route<'_>, head: Head<'_>, body: Incoming) -> Result<Request, SyncError> {
-        if !self.roles.get().serves(route.resource()) {
+        if !self.roles.read(|role| role.serves(route.resource())) {
             return Err(SyncError::not_implemented());
         }
         request::refuse_encoded(&head.parts.headers)?;
@@ -273,7 +273,7 @@ impl<H: Handler> Gateway<H> {
             }
         }
         let bytes = self.read_body(head, body, max).await?;
-        let present = || self.roles.get().present(&*self.clock);
+        let present = || self.roles.read(|role| role.present(&*self.clock));
         let is_known = head.caller.identity().is_some();
         let proof = request::SenderProof { authenticator: &*self.authenticator, is_known };
         let request = request::read(route, head.parts, bytes, &self.config, proof, present);
@@ -452,7 +452,7 @@ impl<H: Handler> Service for Gateway<H> {
         let (labels, answer) = match route::resolve(&parts.method, parts.uri.path()) {
             Ok(Endpoint::Api(route)) => {
                 let operation = route.operation;
-                if self.roles.get().is_behind() {
+                if self.roles.read(|role| role.is_behind()) {
                     let refused = self.refuse_behind(operation.into(), &parts, body, received);
                     return Box::pin(refused).await;
                 }

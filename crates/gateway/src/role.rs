@@ -81,7 +81,12 @@ impl<H> HubRoles<H> {
 
     /// The current role.
     pub fn get(&self) -> Arc<HubRole<H>> {
-        Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
+        self.read(Arc::clone)
+    }
+
+    /// Reads the current role for a moment, without the cost of a counted reference. No role can be set meanwhile.
+    pub(crate) fn read<T>(&self, read: impl FnOnce(&Arc<HubRole<H>>) -> T) -> T {
+        read(&self.0.read().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Changes the role. Requests in flight keep the previous one.
@@ -142,7 +147,10 @@ impl<H: Handler> HubRole<H> {
         match self {
             Self::Starting => Either::Left(ready(Err(starting()))),
             Self::Leads(leading) => Either::Right(Either::Left(leading.handler.handle(request))),
-            Self::Follows(following) => Either::Right(Either::Right(following.forwarder.handle(request))),
+            // In a box: otherwise each request of a leader is moved in a future of this size.
+            Self::Follows(following) => {
+                Either::Right(Either::Right(Box::pin(following.forwarder.handle(request))))
+            }
         }
     }
 

@@ -250,12 +250,16 @@ impl FspId {
 
     /// The name as text.
     pub fn as_str(&self) -> &str {
-        core::str::from_utf8(&self.text[..usize::from(self.length)]).unwrap_or_default()
+        core::str::from_utf8(self.as_bytes()).unwrap_or_default()
+    }
+
+    fn as_bytes(&self) -> &[u8] {
+        &self.text[..usize::from(self.length)]
     }
 
     /// Whether two names are equal, ignoring the case of ASCII letters.
     pub fn eq_ignore_case(&self, other: &Self) -> bool {
-        self.as_str().eq_ignore_ascii_case(other.as_str())
+        self.as_bytes().eq_ignore_ascii_case(other.as_bytes())
     }
 }
 
