@@ -7,7 +7,8 @@ use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::mpsc::{self, Receiver};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use aws_lc_rs::hmac;
@@ -21,8 +22,9 @@ use crate::support_command::upesi;
 struct Hub {
     process: Child,
     admin: String,
-    /// Its whole log, after it has ended.
-    log: Receiver<String>,
+    log: Arc<Mutex<String>>,
+    /// Ends when the log has ended.
+    reader: Option<JoinHandle<()>>,
 }
 
 impl Hub {
@@ -52,12 +54,21 @@ impl Hub {
             admin = event["admin"].as_str().map(|address| format!("http://{address}"));
             seen += &line;
         }
-        let (sender, receiver) = mpsc::channel();
-        std::thread::spawn(move || {
-            log.read_to_string(&mut seen).unwrap();
-            let _ = sender.send(seen);
+        let shared = Arc::new(Mutex::new(seen));
+        let written = Arc::clone(&shared);
+        let reader = std::thread::spawn(move || {
+            for line in log.lines() {
+                let mut written = written.lock().unwrap();
+                written.push_str(&line.unwrap());
+                written.push('\n');
+            }
         });
-        Self { process, admin: admin.unwrap(), log: receiver }
+        Self { process, admin: admin.unwrap(), log: shared, reader: Some(reader) }
+    }
+
+    /// Waits until the log contains a text.
+    fn logs(&self, text: &str) {
+        await_that(text, || self.log.lock().unwrap().contains(text));
     }
 
     /// Stops it and returns its whole log.
@@ -65,7 +76,8 @@ impl Hub {
         let pid = self.process.id().to_string();
         assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
         assert_eq!(self.process.wait().unwrap().code(), Some(0));
-        self.log.recv().unwrap()
+        self.reader.take().unwrap().join().unwrap();
+        self.log.lock().unwrap().clone()
     }
 }
 
@@ -556,8 +568,9 @@ fn trail_is_signed_and_verified() {
     assert_eq!(code(&made), 0, "{}", text(&made.stderr));
     hub.stop();
     // The log of the second start has a checkpoint of both entries.
-    let log = Hub::start_with(Path::new(&data), &[&setting]).stop();
-    assert!(log.contains("upesi-audit-checkpoint 1 2 "), "{log}");
+    let hub = Hub::start_with(Path::new(&data), &[&setting]);
+    hub.logs("upesi-audit-checkpoint 1 2 ");
+    let log = hub.stop();
     fs::write(at("log"), &log).unwrap();
 
     let run = |arguments: &[&str]| upesi(&[&["trail", &data], arguments].concat()).output().unwrap();
