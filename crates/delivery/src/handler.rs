@@ -64,11 +64,12 @@ impl<A: Handler, B: Handler> Handler for (A, B) {
     }
 
     fn handle(&self, request: Request) -> impl Future<Output = Result<Accepted, SyncError>> + Send {
-        // Not `async`: such a future would contain the request twice.
+        // Not `async`: such a future would contain the request twice. The futures of the second handler are in boxes,
+        // because each value of the result type has the size of the larger one.
         if self.0.serves(request.resource()) {
             Either::Left(self.0.handle(request))
         } else {
-            Either::Right(self.1.handle(request))
+            Either::Right(Box::pin(self.1.handle(request)))
         }
     }
 }

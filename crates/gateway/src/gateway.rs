@@ -366,7 +366,11 @@ impl<H: Handler> Gateway<H> {
     ) -> Result<Accepted, SyncError> {
         let in_flight = operation.resource().moves_money().then(|| self.gate.enter_engine());
         let copied = role.copy_for_next(&request);
-        let outcome = role.handle(request).await;
+        let outcome = match &*role {
+            HubRole::Starting => Err(SyncError::new(ErrorCode::UNAVAILABLE, "try again later")),
+            HubRole::Leads(leading) => leading.handler.handle(request).await,
+            HubRole::Follows(following) => Box::pin(following.forwarder.handle(request)).await,
+        };
         if let Some(in_flight) = in_flight {
             in_flight.answered();
         }

@@ -6,10 +6,8 @@
 //! 2. If a leader loses its role before it has recorded anything of a request, the request is forwarded to the next
 //!    leader. So clients of a former leader wait, as clients of other nodes do.
 
-use std::future::ready;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use futures_util::future::Either;
 use upesi_delivery::{Accepted, Handler, Request};
 use upesi_engine::{Availability, Clock, ClockState, EngineHandle};
 use upesi_fspiop::{Resource, SyncError};
@@ -135,22 +133,6 @@ impl<H: Handler> HubRole<H> {
         match self {
             Self::Leads(leading) => leading.handler.serves(resource),
             Self::Starting | Self::Follows(_) => true,
-        }
-    }
-
-    /// Processes a request, or forwards it.
-    pub(crate) fn handle(
-        &self,
-        request: Request,
-    ) -> impl Future<Output = Result<Accepted, SyncError>> + Send {
-        let starting = || SyncError::new(ErrorCode::UNAVAILABLE, "try again later");
-        match self {
-            Self::Starting => Either::Left(ready(Err(starting()))),
-            Self::Leads(leading) => Either::Right(Either::Left(leading.handler.handle(request))),
-            // In a box: otherwise each request of a leader is moved in a future of this size.
-            Self::Follows(following) => {
-                Either::Right(Either::Right(Box::pin(following.forwarder.handle(request))))
-            }
         }
     }
 
