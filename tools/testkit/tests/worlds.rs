@@ -416,6 +416,13 @@ fn id_used_again_after_its_removal_has_its_new_amount() {
     assert_sound(&[run(145_013, &Plan::default())]);
 }
 
+/// A change set advanced a settlement, but its answer was lost in a crash, and the repeated request was rejected. The
+/// operators did not read the settlement, and so the auditor missed a movement.
+#[test]
+fn settlement_is_read_after_the_rejection_of_a_repeated_step() {
+    assert_sound(&[run(277_128, &Plan::default())]);
+}
+
 #[test]
 fn seeds_of_fixed_mistakes_have_no_findings() {
     let plan = Plan {

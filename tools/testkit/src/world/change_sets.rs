@@ -135,6 +135,9 @@ impl World {
                 None
             }
         };
+        // If the answer to a step was lost, the hub has made the step, and rejects its repetition. Sets may overlap, so
+        // the step may belong to an earlier set.
+        self.read_settlements();
         if let Some(next) = next {
             self.operator.next.push_front(next);
         }

@@ -302,6 +302,10 @@ impl World {
     /// An operator gets an answer about settlement, and reads the settlements.
     pub(super) fn settlement_told(&mut self, command: &AdminCommand) {
         self.treasury.done.push(command.clone());
+        self.read_settlements();
+    }
+
+    pub(super) fn read_settlements(&mut self) {
         let Some(hub) = &self.hub else { return };
         let auditor = &mut self.auditor;
         auditor.outside.read_settlements(hub.ledger(), &mut auditor.findings);
