@@ -5,7 +5,7 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use serde::Serialize;
 use upesi_ledger::{
-    Account, AccountRef, AdminCommand, Ledger, LedgerAccountType, LedgerAccountTypeId, Participant,
+    Account, AccountRef, AdminCommand, Ledger, LedgerAccountType, LedgerAccountTypeId, Limit, Participant,
 };
 use upesi_types::Amount;
 
@@ -201,7 +201,7 @@ pub struct PositionSummary {
     pub cap: Option<Decimal>,
     /// The position alarms at this share of the lower of cover and cap, in hundredths of a percent.
     #[serde(skip)]
-    pub alarm_basis_points: Option<u16>,
+    pub alarm_basis_points: u16,
     /// Sum of the transfers in flight that it pays or receives.
     pub reserved: Decimal,
     /// Position in hundredths of a percent of the lower of cover and cap; absent when that is zero or less.
@@ -220,7 +220,8 @@ impl PositionSummary {
             position: Decimal(position.balance),
             cover: Decimal(cover),
             cap: cap.map(Decimal),
-            alarm_basis_points: limit.map(|limit| limit.alarm_basis_points),
+            alarm_basis_points: limit
+                .map_or(Limit::ALARM_BASIS_POINTS_DEFAULT, |limit| limit.alarm_basis_points),
             reserved: Decimal(position.pending_credits),
             utilisation_basis_points: utilisation(position.balance, cap.map_or(cover, |cap| cap.min(cover))),
         }

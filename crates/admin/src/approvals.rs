@@ -1,5 +1,6 @@
 //! `/approvals`: pending approvals, decisions about them, and the policy.
 
+use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -222,7 +223,7 @@ pub(crate) async fn waits(call: &Call, id: u64) -> Result<ApiError, ApiError> {
 
 /// A page of proposals.
 #[derive(Serialize)]
-pub struct Page {
+pub(crate) struct Page {
     pub approvals: Vec<ProposalView>,
     /// Value of `after` for the next page; null at the end.
     pub next: Option<String>,
@@ -231,7 +232,7 @@ pub struct Page {
 
 /// Totals of all proposals.
 #[derive(Serialize)]
-pub struct Totals {
+pub(crate) struct Totals {
     pub pending: usize,
 }
 
@@ -243,7 +244,7 @@ pub(crate) async fn list(call: Call, parameters: Parameters) -> Result<Response,
 ///
 /// # Errors
 /// A parameter is invalid, or the engine does not answer.
-pub async fn find(call: &Call, parameters: &Parameters) -> Result<Page, ApiError> {
+pub(crate) async fn find(call: &Call, parameters: &Parameters) -> Result<Page, ApiError> {
     parameters.only(&FILTERS)?;
     let limit = parameters.count("limit", PAGE_DEFAULT, PAGE_MAX)?;
     let after = parameters.get("after").map_or(Ok(0), str::parse);
@@ -275,6 +276,39 @@ pub async fn find(call: &Call, parameters: &Parameters) -> Result<Page, ApiError
         Page { approvals, next, totals: Totals { pending: ledger.approvals().pending().len() } }
     });
     page.await
+}
+
+/// The open proposals, and a page of the ended ones.
+pub struct ProposalLists {
+    /// Those that are pending, being applied or stopped, newest first.
+    pub open: Vec<ProposalView>,
+    /// Newest first.
+    pub ended: Vec<ProposalView>,
+    /// The number of the proposal before which the next page of ended ones begins.
+    pub next: Option<u64>,
+}
+
+/// All open proposals, and the newest ended ones among those that are older than `before`.
+///
+/// # Errors
+/// The engine does not answer.
+pub async fn newest(call: &Call, before: Option<u64>, max: usize) -> Result<ProposalLists, ApiError> {
+    let caller = call.caller.clone();
+    let lists = call.ask(move |ledger| {
+        let (all, view) = (ledger.approvals(), |one: &Proposal| ProposalView::of(one, ledger, &caller));
+        let mut open: Vec<_> = all.pending().collect();
+        open.sort_unstable_by_key(|proposal| Reverse(proposal.id));
+        let ended = all.before(before.unwrap_or(u64::MAX)).filter(|proposal| proposal.end.is_some());
+        let mut ended: Vec<_> = ended.take(max + 1).collect();
+        let has_more = ended.len() > max;
+        ended.truncate(max);
+        ProposalLists {
+            open: open.into_iter().map(view).collect(),
+            next: ended.last().filter(|_| has_more).map(|last| last.id),
+            ended: ended.into_iter().map(view).collect(),
+        }
+    });
+    lists.await
 }
 
 pub(crate) async fn get(

@@ -19,6 +19,7 @@ use crate::access::{Access, Caller, Permission, SharedCaller, forbidden};
 use crate::context::AdminContext;
 use crate::error::ApiError;
 use crate::error_name::ErrorName;
+use crate::searches::Searches;
 use crate::shown::shown;
 
 /// The caller's permissions that an operation needs.
@@ -104,13 +105,14 @@ pub struct Call {
     pub(crate) engine: EngineHandle,
     pub(crate) access: Access,
     pub(crate) caller: SharedCaller,
+    pub(crate) searches: Searches,
 }
 
 impl Call {
     fn by(caller: Option<SharedCaller>, context: &AdminContext) -> Self {
         let (engine, access) = (context.engine.clone(), context.access.clone());
         let caller = caller.unwrap_or_else(|| Arc::new(access.stranger(None)));
-        Self { engine, access, caller }
+        Self { engine, access, caller, searches: context.searches.clone() }
     }
 
     /// The caller of the request.
@@ -147,7 +149,8 @@ impl FromRequestParts<AdminContext> for Call {
 // Parts of a request's path and query, with errors in this API's form.
 
 /// The variable segments of a path.
-pub(crate) struct Segments<T>(pub(crate) T);
+#[derive(Clone, Debug)]
+pub struct Segments<T>(pub T);
 
 impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for Segments<T> {
     type Rejection = ApiError;

@@ -18,6 +18,7 @@ use crate::hosts::{AllowedHosts, AllowedOrigins};
 use crate::metrics_text::MetricsText;
 use crate::parts::{Directory, DirectoryHandle, FixedLog, Holders, Lanes, LogLevel, NoLanes};
 use crate::public_keys::{HubKeys, SignatureKeyRules};
+use crate::searches::Searches;
 use crate::stored_quote::FindQuote;
 
 const BODY_TIMEOUT: Duration = Duration::from_secs(30);
@@ -71,6 +72,8 @@ pub struct AdminContext {
     pub access: Access,
     /// Permit for computing the diff of a change set.
     pub diffs: Diffs,
+    /// Permits for searches of transfers.
+    pub searches: Searches,
     /// Protections outside this API, for the banner of pages.
     pub protections: Protections,
 }
@@ -117,6 +120,7 @@ impl AdminContext {
             provider_of_clients: None,
             access: Access::open(),
             diffs: Diffs(Arc::new(Semaphore::new(1))),
+            searches: Searches::default(),
             protections: Protections::default(),
         }
     }

@@ -55,7 +55,7 @@ names! {
     MethodNotAllowed = "method_not_allowed", CLIENT;
     /// The request names a host that is not in `admin.allowed_hosts`.
     HostNotAllowed = "host_not_allowed", CLIENT;
-    /// A page of another site caused the request.
+    /// A page of another site caused the request, or a form does not prove that it is of the hub.
     SiteNotAllowed = "site_not_allowed", CLIENT;
 
     /// The hub has an internal error.

@@ -7,6 +7,7 @@ use axum::response::Response;
 
 use crate::error::ApiError;
 use crate::error_name::ErrorName;
+use crate::page_paths::PagePaths;
 
 /// Header with the maximum age of an answer, in milliseconds.
 const AGE: HeaderName = HeaderName::from_static("upesi-age-ms");
@@ -16,10 +17,8 @@ const RECORD: HeaderName = HeaderName::from_static("upesi-record");
 const LEADER: HeaderName = HeaderName::from_static("upesi-leader");
 
 /// Reads of data that only the leader has, in its memory or its store.
-const OF_LEADER: [&str; 5] = ["/oracles", "/directory", "/quotes", "/sessions", "/audit/checkpoint"];
-
-/// The search in a page. It changes nothing, but its text may be personal and is therefore in the body.
-const SEARCH: &str = "/console/transfers";
+const OF_LEADER: [&str; 6] =
+    ["/oracles", "/directory", "/quotes", "/sessions", "/audit/checkpoint", "/console/login"];
 
 /// The one change that a follower accepts: to claim leadership.
 const PROMOTE: &str = "/cluster/promote";
@@ -40,12 +39,13 @@ pub type FollowedNow = Arc<dyn Fn() -> FollowerProgress + Send + Sync>;
 
 impl FollowerProgress {
     /// The reason why a request is not answered here.
-    pub(crate) fn check(&self, method: &Method, path: &str) -> Result<(), ApiError> {
-        let is_read = matches!(*method, Method::GET | Method::HEAD);
-        if !(is_read || path == PROMOTE || path == SEARCH) || is_of_leader(path) {
+    pub(crate) fn check(&self, method: &Method, path: &str, pages: &PagePaths) -> Result<(), ApiError> {
+        let is_read = matches!(*method, Method::GET | Method::HEAD)
+            || *method == Method::POST && pages.is_reading_form(path);
+        if !(is_read || path == PROMOTE) || is_of_leader(path) {
             return Err(self.refusal());
         }
-        if self.age_ms.is_none() && needs_state(path) {
+        if self.age_ms.is_none() && needs_state(path) && !pages.is_file(path) {
             return Err(ApiError::new(ErrorName::FollowerNotReady, "This node has not read the log yet"));
         }
         Ok(())
@@ -106,6 +106,7 @@ mod tests {
     fn follower_answers_reads_and_refers_changes_to_the_leader() {
         let leader = Some((2, "http://hub-2:4000".to_owned()));
         let followed = FollowerProgress { leader, age_ms: Some(40), record: 9 };
+        let pages = PagePaths { forms: vec!["/console/find"], files: vec!["/console/assets/{file}"] };
         for (method, path, is_answered) in [
             (Method::GET, "/participants", true),
             (Method::HEAD, "/participants/green/limits", true),
@@ -117,14 +118,20 @@ mod tests {
             (Method::GET, "/quotesmen", true),
             (Method::GET, "/directory/parties/MSISDN/1", false),
             (Method::GET, "/quotes/1", false),
-            (Method::POST, "/console/transfers", true),
+            (Method::GET, "/console/login", false),
+            (Method::POST, "/console/login", false),
+            (Method::POST, "/console/logout", false),
+            (Method::POST, "/console/find", true),
+            (Method::PUT, "/console/find", false),
+            (Method::POST, "/console/find/x", false),
+            (Method::POST, "/console/assets/x.css", false),
             (Method::POST, "/participants", false),
             (Method::POST, "/cluster/promote", true),
             (Method::POST, "/cluster/hand-over", false),
             (Method::PUT, "/log-level", false),
             (Method::DELETE, "/blocks", false),
         ] {
-            let checked = followed.check(&method, path);
+            let checked = followed.check(&method, path, &pages);
             assert_eq!(checked.is_ok(), is_answered, "{method} {path}");
             if let Err(error) = checked {
                 assert_eq!((error.status.as_u16(), error.name.code().number()), (503, 2003));
@@ -133,13 +140,17 @@ mod tests {
             }
         }
         let unread = FollowerProgress { age_ms: None, leader: None, ..followed };
-        for path in ["/health", "/v2/health"] {
-            assert!(unread.check(&Method::GET, path).is_ok(), "{path}");
+        for path in ["/health", "/v2/health", "/console/assets/x.css"] {
+            assert!(unread.check(&Method::GET, path, &pages).is_ok(), "{path}");
         }
-        let error = unread.check(&Method::GET, "/participants").unwrap_err();
+        for path in ["/console", "/console/find", "/console/assets/x/y"] {
+            let error = unread.check(&Method::GET, path, &pages).unwrap_err();
+            assert_eq!(error.name.as_str(), "follower_not_ready", "{path}");
+        }
+        let error = unread.check(&Method::GET, "/participants", &pages).unwrap_err();
         assert!(error.description.ends_with("has not read the log yet"), "{error:?}");
         assert_eq!(error.name.as_str(), "follower_not_ready");
-        let error = unread.check(&Method::POST, "/participants").unwrap_err();
+        let error = unread.check(&Method::POST, "/participants", &pages).unwrap_err();
         assert!(error.description.ends_with("the cluster has no leader"), "{error:?}");
     }
 }

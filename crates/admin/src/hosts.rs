@@ -133,11 +133,27 @@ pub(crate) fn check_site<B>(request: &Request<B>, origins: &AllowedOrigins) -> R
     let is_foreign =
         is_of_another_site(headers) || headers.get_all(ORIGIN).iter().any(|one| !is_own(one, headers));
     if is_foreign && !(request.method() == Method::GET && is_navigation(headers)) {
-        let detail = "A page of another site caused this request: see admin.allowed_origins";
-        let error = ApiError::new(ErrorName::SiteNotAllowed, detail);
-        return Err(ApiError { status: StatusCode::FORBIDDEN, ..error });
+        return Err(site_refusal("A page of another site caused this request: see admin.allowed_origins"));
     }
     Ok(())
+}
+
+fn site_refusal(detail: &str) -> ApiError {
+    ApiError { status: StatusCode::FORBIDDEN, ..ApiError::new(ErrorName::SiteNotAllowed, detail) }
+}
+
+/// Rejects a request without proof that a page of this port caused it. Browsers add the proof to each form.
+pub(crate) fn check_own_page<B>(request: &Request<B>, origins: &AllowedOrigins) -> Result<(), ApiError> {
+    let headers = request.headers();
+    check_site(request, origins)?;
+    // Each `Origin` of a request that passed is allowed.
+    let is_own =
+        headers.contains_key(ORIGIN) || headers.get("sec-fetch-site").is_some_and(|v| v == "same-origin");
+    if is_own {
+        return Ok(());
+    }
+    let detail = "A form in a browser must send Origin, or Sec-Fetch-Site: same-origin";
+    Err(site_refusal(detail))
 }
 
 /// Uses the browser's header about the site; pages cannot change it.

@@ -30,6 +30,7 @@ mod metrics_text;
 mod operations;
 mod operators;
 mod oracles;
+mod page_paths;
 mod pages;
 mod participants;
 mod parts;
@@ -40,6 +41,7 @@ mod quotes;
 pub mod reads;
 pub mod rejection;
 mod routes;
+mod searches;
 mod service;
 mod sessions;
 mod settlement_models;
@@ -49,6 +51,7 @@ mod shown;
 mod signature_keys;
 mod stored_quote;
 mod transfers;
+mod visitor;
 
 pub use access::{
     Access, AccessOptions, BOOTSTRAP_FILE, BOOTSTRAP_MINUTES, BREAK_GLASS_FILE, BREAK_GLASS_MINUTES,
@@ -73,5 +76,8 @@ pub use parts::{DirectoryHandle, FixedLog, Holders, Lanes, LogLevel, NoLanes};
 pub use port::AdminPort;
 pub use public_keys::{HubKey, HubKeyState, HubKeys, SignatureKeyRules};
 pub use routes::Operation;
+pub use searches::Searches;
 pub use service::{AdminService, BODY_BYTES_MAX, limits};
+pub use sessions::{Login, OpenedSession, log_in, log_out};
 pub use stored_quote::{FindQuote, MessageView, QuoteView};
+pub use visitor::{EXPIRED, NEXT, NEXT_BYTES_MAX};

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use axum::body::Body;
 use axum::extract::FromRequestParts;
 use axum::handler::Handler;
+use axum::http::header::WWW_AUTHENTICATE;
 use axum::http::request::Parts;
 use axum::http::{HeaderName, Method};
 use axum::response::Response;
@@ -19,13 +20,19 @@ use crate::access::Caller;
 use crate::call::{DataScope, Guard, RequiredPermission};
 use crate::context::AdminContext;
 use crate::error::ApiError;
+use crate::error_name::ErrorName;
+use crate::page_paths::PagePaths;
 use crate::routes::Table;
+use crate::visitor::Visitor;
 
 /// The pages of a port, and their answer to errors.
 #[derive(Clone, Copy)]
 pub struct Pages {
     /// The path of the first page. The paths of all others begin with it and a slash.
     pub root: &'static str,
+    /// The path of the login page and its form. The parameters [`crate::NEXT`] and [`crate::EXPIRED`] tell it which
+    /// page the user wanted, and whether the browser had a session that has ended.
+    pub login: &'static str,
     /// Adds the pages to the table.
     pub add: fn(PageTable) -> PageTable,
     /// Shows an error to a person. The status is the error's.
@@ -44,11 +51,26 @@ impl Pages {
         path.strip_prefix(self.root).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     }
 
-    /// Replaces the JSON of an error with a page, and keeps its other headers.
-    pub(crate) fn explain(&self, response: Response<Body>) -> Response<Body> {
-        let Some(error) = response.extensions().get::<ApiError>() else { return response };
-        let mut page = (self.error)(error);
-        *page.status_mut() = response.status();
+    /// Whether it is the form of the login page. It authenticates, so its caller is not authenticated yet.
+    pub(crate) fn is_login(&self, method: &Method, path: &str) -> bool {
+        method == Method::POST && path == self.login
+    }
+
+    /// Replaces the JSON of an error with a page, and keeps its other headers. A visitor who has to log in is led to
+    /// the login page.
+    pub(crate) fn explain(&self, mut response: Response<Body>, visitor: Option<&Visitor>) -> Response<Body> {
+        let Some(error) = response.extensions_mut().remove::<ApiError>() else { return response };
+        let mut page = match visitor {
+            Some(visitor) if error.name == ErrorName::Unauthenticated => {
+                response.headers_mut().remove(WWW_AUTHENTICATE);
+                visitor.led_to(self.login)
+            }
+            _ => {
+                let mut page = (self.error)(&error);
+                *page.status_mut() = response.status();
+                page
+            }
+        };
         let is_of_body = |name: &HeaderName| name.as_str().starts_with("content-");
         for (name, value) in response.headers().iter().filter(|(name, _)| !is_of_body(name)) {
             page.headers_mut().entry(name).or_insert_with(|| value.clone());
@@ -56,6 +78,9 @@ impl Pages {
         page
     }
 }
+
+/// The guard of routes for everybody.
+const OPEN: Guard = Guard { needs: RequiredPermission::Nothing, reach: DataScope::Scheme };
 
 /// The table of operations. Pages are added to it.
 pub struct PageTable(pub(crate) Table);
@@ -91,7 +116,7 @@ impl PageTable {
         H: Handler<T, AdminContext>,
         T: 'static,
     {
-        self.like((path, Method::POST), like, handler)
+        self.like((path, Method::POST), like, handler).noting(|paths| paths.forms.push(path))
     }
 
     /// Adds a page for all authenticated callers. Its handler shows only what [`Reach`] permits.
@@ -105,6 +130,37 @@ impl PageTable {
         Self(self.0.route((path, Method::GET), guard, handler))
     }
 
+    /// Adds a form for all authenticated callers, which changes nothing but their own session.
+    #[must_use]
+    pub fn common_form<H, T>(self, path: &'static str, handler: H) -> Self
+    where
+        H: Handler<T, AdminContext>,
+        T: 'static,
+    {
+        let guard = Guard { needs: RequiredPermission::Identity, reach: DataScope::Own };
+        Self(self.0.route((path, Method::POST), guard, handler))
+    }
+
+    /// Adds the login page for everybody.
+    #[must_use]
+    pub fn login<H, T>(self, path: &'static str, handler: H) -> Self
+    where
+        H: Handler<T, AdminContext>,
+        T: 'static,
+    {
+        Self(self.0.route((path, Method::GET), OPEN, handler))
+    }
+
+    /// Adds the form of the login page for everybody. Its path is [`Pages::login`].
+    #[must_use]
+    pub fn login_form<H, T>(self, path: &'static str, handler: H) -> Self
+    where
+        H: Handler<T, AdminContext>,
+        T: 'static,
+    {
+        Self(self.0.route((path, Method::POST), OPEN, handler))
+    }
+
     /// Adds a file for everybody, such as a style sheet.
     #[must_use]
     pub fn file<H, T>(self, path: &'static str, handler: H) -> Self
@@ -112,8 +168,12 @@ impl PageTable {
         H: Handler<T, AdminContext>,
         T: 'static,
     {
-        let guard = Guard { needs: RequiredPermission::Nothing, reach: DataScope::Scheme };
-        Self(self.0.route((path, Method::GET), guard, handler))
+        Self(self.0.route((path, Method::GET), OPEN, handler)).noting(|paths| paths.files.push(path))
+    }
+
+    fn noting(mut self, note: impl FnOnce(&mut PagePaths)) -> Self {
+        note(&mut self.0.pages);
+        self
     }
 
     /// Adds a route with the guard of `GET like`.

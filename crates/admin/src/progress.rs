@@ -19,7 +19,7 @@ use upesi_ledger::{
 use upesi_types::{Timestamp, TransferId};
 
 use super::call::{Segments, transfer_id};
-use crate::audit::{AuditPort, first_since};
+use crate::audit::AuditPort;
 use crate::call::Call;
 use crate::callbacks::{Key, message_of};
 use crate::error::ApiError;
@@ -192,7 +192,7 @@ pub async fn read(
         let mut reading = CallbackReader { subject, told: BTreeMap::new(), is_whole: true };
         let next = reading.read(&engine, begin, last)?;
         if let Some(end) = end {
-            let ended = first_since(&engine, end, last)?;
+            let ended = engine.first_since(end, last)?;
             reading.read(&engine, ended.max(next), last)?;
         }
         drop(permit);

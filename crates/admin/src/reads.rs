@@ -11,9 +11,9 @@ use crate::{accounts, endpoints, health, participants};
 
 pub use crate::access::Caller;
 pub use crate::accounts::{AccountView as OpenedAccount, PositionSummary, position_summaries};
-pub use crate::approvals::{Page as ProposalPage, ProposalView, find as find_proposals};
+pub use crate::approvals::{ProposalLists, ProposalView, newest as newest_proposals};
 pub use crate::audit::{Page as EntryPage, newest as newest_entries};
-pub use crate::call::{Call as ReadCall, Parameters};
+pub use crate::call::{Call as ReadCall, Parameters, Segments};
 pub use crate::callbacks::{CallbackView, Page as CallbackPage, find as find_callbacks};
 pub use crate::endpoints::EndpointView;
 pub use crate::find::{Page as TransferPage, find as find_transfers};
@@ -25,10 +25,10 @@ pub use crate::progress::{
     ProgressView, SettlementView as TransferSettlement, ToldView, read as read_progress,
 };
 pub use crate::settlement_windows::{
-    ContentView, PairView, PairsView, WindowView, pairs, recent_windows, window,
+    ContentView, PairKey, PairView, PairsView, WindowView, newest_windows, pairs_behind, window,
 };
 pub use crate::settlements::{
-    AccountView as SettlementAccount, Party as SettlementParty, SettlementView, recent_settlements,
+    AccountView as SettlementAccount, Party as SettlementParty, SettlementView, newest_settlements,
     settlement,
 };
 pub use crate::transfers::{ErrorInformation, Party, TransferView, read as read_transfer};

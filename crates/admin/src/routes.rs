@@ -17,6 +17,7 @@ use crate::call::{DataScope, Guard, RequiredPermission, admit};
 use crate::change_sets::Operations;
 use crate::context::AdminContext;
 use crate::error::ApiError;
+use crate::page_paths::PagePaths;
 use crate::pages::{PageTable, Pages, Reach};
 use crate::{
     accounts, approvals, audit, callbacks, change_sets, directory, endpoints, enums, fee_rules, find, funds,
@@ -67,11 +68,18 @@ pub(crate) struct Table {
     operations: Vec<Operation>,
     /// The guards of the reads, by path.
     pub(crate) guards: BTreeMap<&'static str, Guard>,
+    pub(crate) pages: PagePaths,
 }
 
 impl Table {
     fn new(context: AdminContext) -> Self {
-        Self { router: Router::new(), context, operations: Vec::new(), guards: BTreeMap::new() }
+        Self {
+            router: Router::new(),
+            context,
+            operations: Vec::new(),
+            guards: BTreeMap::new(),
+            pages: PagePaths::default(),
+        }
     }
 
     fn add<H, T>(
@@ -137,8 +145,8 @@ impl Table {
     }
 }
 
-/// The router of all operations and pages, and the list of operations.
-pub(crate) fn router(context: AdminContext, pages: Option<Pages>) -> (Router, Vec<Operation>) {
+/// The router of all operations and pages, the list of operations, and the paths of pages with rules of their own.
+pub(crate) fn router(context: AdminContext, pages: Option<Pages>) -> (Router, Vec<Operation>, PagePaths) {
     let table = table(context.clone());
     // The operations for change sets. They do not contain themselves, which would be a cycle.
     let inner = Operations(complete(table.router.clone()).with_state(context.clone()));
@@ -146,9 +154,9 @@ pub(crate) fn router(context: AdminContext, pages: Option<Pages>) -> (Router, Ve
         Some(pages) => (pages.add)(PageTable(table)).0,
         None => table,
     };
-    let (reach, operations) = (Reach(Arc::new(table.guards)), table.operations);
+    let (reach, operations, paths) = (Reach(Arc::new(table.guards)), table.operations, table.pages);
     let routes = table.router.layer(Extension(inner)).layer(Extension(reach));
-    (complete(routes).with_state(context), operations)
+    (complete(routes).with_state(context), operations, paths)
 }
 
 /// Adds the answers to requests without an operation.

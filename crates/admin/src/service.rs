@@ -26,11 +26,13 @@ use crate::access::{Access, SharedCaller, unauthenticated};
 use crate::context::AdminContext;
 use crate::error::ApiError;
 use crate::error_name::ErrorName;
-use crate::follower::FollowedNow;
+use crate::follower::{FollowedNow, FollowerProgress};
 use crate::hosts::{AllowedHosts, AllowedOrigins};
+use crate::page_paths::PagePaths;
 use crate::pages::Pages;
 use crate::routes::{NoOperation, Operation, router};
 use crate::shown::shown;
+use crate::visitor::Visitor;
 
 /// Maximum size of a request's body.
 pub const BODY_BYTES_MAX: usize = 1024 * 1024;
@@ -63,17 +65,11 @@ fn is_own_page(path: &str) -> bool {
 
 /// Whether it is a health check of load balancers or service managers.
 fn is_for_probes(head: &Parts) -> bool {
-    matches!(head.method, Method::GET | Method::HEAD) && matches!(head.uri.path(), "/health" | "/live")
+    is_read(&head.method) && matches!(head.uri.path(), "/health" | "/live")
 }
 
-/// Whether a request may be read before its caller is authenticated: it changes nothing, or it authenticates.
-fn is_open(head: &Parts) -> bool {
-    matches!(head.method, Method::GET | Method::HEAD) || is_entrance(head)
-}
-
-/// Whether it is a request that authenticates.
-fn is_entrance(head: &Parts) -> bool {
-    head.method == Method::POST && ENTRANCES.contains(&head.uri.path())
+fn is_read(method: &Method) -> bool {
+    matches!(*method, Method::GET | Method::HEAD)
 }
 
 /// The body of the request was not read, and cannot be distinguished from the next request.
@@ -97,6 +93,7 @@ pub struct AdminService {
     followed: Option<FollowedNow>,
     operations: Arc<[Operation]>,
     pages: Option<Pages>,
+    page_paths: Arc<PagePaths>,
 }
 
 impl fmt::Debug for AdminService {
@@ -126,7 +123,7 @@ impl AdminService {
         let origins = context.allowed_origins.clone();
         let (access, engine) = (context.access.clone(), context.engine.clone());
         let followed = context.followed.clone();
-        let (router, operations) = router(context, pages);
+        let (router, operations, page_paths) = router(context, pages);
         let (pace, rejected, operations) = (Arc::default(), Arc::default(), operations.into());
         Self {
             router,
@@ -140,12 +137,49 @@ impl AdminService {
             followed,
             operations,
             pages,
+            page_paths: Arc::new(page_paths),
         }
     }
 
     /// All operations and their permissions.
     pub fn operations(&self) -> &[Operation] {
         &self.operations
+    }
+
+    /// The pages, if a path belongs to them.
+    fn pages_of(&self, path: &str) -> Option<Pages> {
+        self.pages.filter(|pages| pages.contain(path))
+    }
+
+    /// Whether it is a request that authenticates.
+    fn is_entrance(&self, method: &Method, path: &str) -> bool {
+        let is_login = self.pages.is_some_and(|pages| pages.is_login(method, path));
+        is_login || (method == Method::POST && ENTRANCES.contains(&path))
+    }
+
+    /// Rejects a request that a page of another site caused. The login form, and any form with the session cookie, must
+    /// prove that a page of this port sent it.
+    fn check_site(&self, request: &Request<Incoming>) -> Result<(), ApiError> {
+        let (method, path) = (request.method(), request.uri().path());
+        let is_form = self.access.is_required() && !is_read(method);
+        let needs_proof = self
+            .pages_of(path)
+            .filter(|_| is_form)
+            .is_some_and(|pages| pages.is_login(method, path) || self.access.is_by_cookie(request.headers()));
+        if needs_proof {
+            hosts::check_own_page(request, &self.origins)
+        } else {
+            hosts::check_site(request, &self.origins)
+        }
+    }
+
+    /// The caller of a request. Only pages read the session cookie. The login form does not: it begins a new session.
+    async fn identify(&self, head: &Parts, connection: &Connection) -> Result<SharedCaller, ApiError> {
+        let (method, path) = (&head.method, head.uri.path());
+        match self.pages_of(path).filter(|pages| !pages.is_login(method, path)) {
+            Some(_) => self.access.identify_in_browser(&self.engine, head, connection).await,
+            None => self.access.identify(&self.engine, head, connection).await,
+        }
     }
 
     /// Answers a request, and stores its caller in `known`. Requests of unauthenticated clients have a rate limit.
@@ -159,12 +193,12 @@ impl AdminService {
             self.pace.keep_patiently(connection).await;
             return error.into_response();
         }
-        if let Err(error) = hosts::check_site(&request, &self.origins) {
+        if let Err(error) = self.check_site(&request) {
             self.pace.keep_patiently(connection).await;
             return last(error.into_response());
         }
         let (mut head, body) = request.into_parts();
-        let caller = match self.access.identify(&self.engine, &head, connection).await {
+        let caller = match self.identify(&head, connection).await {
             Ok(caller) => caller,
             Err(error) => {
                 self.pace.keep_patiently(connection).await;
@@ -182,19 +216,22 @@ impl AdminService {
         } else if is_paced {
             self.pace.keep_patiently(connection).await;
         }
-        if is_anonymous && !is_open(&head) {
+        // A request may be read before its caller is authenticated if it changes nothing, or authenticates.
+        let is_entrance = self.is_entrance(&head.method, head.uri.path());
+        if is_anonymous && !is_entrance && !is_read(&head.method) {
             return last(unauthenticated().into_response());
         }
         // The state of the answer is at least as recent as this.
         let followed = self.followed.as_ref().map(|followed| followed());
-        if let Some(Err(error)) = followed.as_ref().map(|at| at.check(&head.method, head.uri.path())) {
+        let check = |at: &FollowerProgress| at.check(&head.method, head.uri.path(), &self.page_paths);
+        if let Some(Err(error)) = followed.as_ref().map(check) {
             return last(error.into_response());
         }
         if is_encoded(&head.headers) {
             return last(ApiError::malformed("/header/content-encoding must be identity").into_response());
         }
         head.extensions.insert(caller);
-        let bytes_max = if is_entrance(&head) { ENTRANCE_BYTES_MAX } else { BODY_BYTES_MAX };
+        let bytes_max = if is_entrance { ENTRANCE_BYTES_MAX } else { BODY_BYTES_MAX };
         let waiting = connection.wait();
         let body = match read(body, bytes_max, Instant::now() + self.body_timeout).await {
             Ok(body) => body,
@@ -248,13 +285,13 @@ impl AdminService {
     pub async fn answer_whole(&self, request: Request<Bytes>) -> Response<Full<Bytes>> {
         let path = request.uri().path().to_owned();
         let response = self.dispatch(request.map(Body::from)).await;
-        to_full(self.explained(&path, response)).await
+        to_full(self.explained(&path, response, None)).await
     }
 
     /// Replaces the JSON of an error with a page, if the request was for a page.
-    fn explained(&self, path: &str, response: Response<Body>) -> Response<Body> {
-        match self.pages.filter(|pages| pages.contain(path)) {
-            Some(pages) => pages.explain(response),
+    fn explained(&self, path: &str, response: Response<Body>, visitor: Option<&Visitor>) -> Response<Body> {
+        match self.pages_of(path) {
+            Some(pages) => pages.explain(response, visitor),
             None => response,
         }
     }
@@ -289,8 +326,10 @@ impl Service for AdminService {
     async fn call(&self, request: Request<Incoming>, connection: &Connection) -> Response<Full<Bytes>> {
         let (method, path) = (request.method().clone(), shown(request.uri().path()));
         let mut known = None;
+        let visitor =
+            self.pages_of(&path).and_then(|_| Visitor::of(&request, &self.access, self.followed.is_some()));
         let response = self.answer(request, connection, &mut known).await;
-        let response = self.explained(&path, response);
+        let response = self.explained(&path, response, visitor.as_ref());
         self.log(&method, &path, response.status(), known.filter(|caller| caller.is_proven()));
         to_full(response).await
     }

@@ -1,8 +1,9 @@
 //! `/sessions`: login and logout of users by password and second factor. `/self/password`: change of the password.
 
+use std::fmt;
 use std::net::IpAddr;
 
-use axum::http::StatusCode;
+use axum::http::{HeaderValue, StatusCode};
 use axum::response::Response;
 use serde::Serialize;
 use upesi_engine::Clock as _;
@@ -13,14 +14,15 @@ use upesi_ledger::{
     AdminOutcome, AdminRefusal, AuditActor, AuditedReply, Change, OPERATOR_NAME_BYTES_MAX, OperatorRoles,
     SealedSecret, UserCredential,
 };
+use upesi_types::text::has_hidden;
 
 use super::call::Segments;
 use crate::access::{
     CredentialKind, IDLE_MS, PASSWORD_BYTES_MAX, PASSWORD_CHARS_MIN, Password, Permission, Seed, Session,
-    Token, UnsealedSecret, UserRegistry, address_of, base32, device_uri, id_of, step_of,
+    Token, UnsealedSecret, UserRegistry, address_of, base32, cookie, device_uri, id_of, step_of,
 };
 use crate::body::{Fields, JsonBody};
-use crate::call::Call;
+use crate::call::{Call, Parameters};
 use crate::change::submit;
 use crate::error::ApiError;
 use crate::error_name::ErrorName;
@@ -99,11 +101,15 @@ pub(crate) fn people(call: &Call) -> Result<&UserRegistry, ApiError> {
 }
 
 /// A code as typed, with or without a space in the middle.
+fn parse_code(text: &str) -> Option<String> {
+    let code: String = text.chars().filter(|letter| *letter != ' ').collect();
+    let is_code = code.len() == 6 && code.bytes().all(|digit| digit.is_ascii_digit());
+    is_code.then_some(code)
+}
+
 pub(crate) fn read_code(fields: &Fields<'_>) -> Result<String, ApiError> {
     let field = fields.required("code")?;
-    let code: String = field.secret()?.chars().filter(|letter| *letter != ' ').collect();
-    let is_code = code.len() == 6 && code.bytes().all(|digit| digit.is_ascii_digit());
-    if is_code { Ok(code) } else { Err(field.refuse("must have 6 digits")) }
+    parse_code(&field.secret()?).ok_or_else(|| field.refuse("must have 6 digits"))
 }
 
 fn read_shown(fields: &Fields<'_>) -> Result<Password, ApiError> {
@@ -250,31 +256,78 @@ impl Attempt {
     }
 }
 
-pub(crate) async fn open(call: Call, body: JsonBody) -> Result<Response, ApiError> {
-    let fields = body.fields()?;
-    let attempt = Attempt {
-        operator: fields.required("operator")?.text_of(1, OPERATOR_NAME_BYTES_MAX)?,
-        address: address_of(call.caller.address.as_deref()),
-        password: read_shown(&fields)?,
-        code: read_code(&fields)?,
-        action: "session.open",
-    };
-    fields.only(&["operator", "password", "code"])?;
-    let proven = attempt.verify(&call).await?;
+/// Name, password and code, as a user typed them.
+pub struct Login {
+    operator: String,
+    password: Password,
+    code: String,
+}
+
+impl fmt::Debug for Login {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Login").finish_non_exhaustive()
+    }
+}
+
+impl Login {
+    /// Reads the fields `operator`, `password` and `code` of a form.
+    ///
+    /// # Errors
+    /// A field is missing or malformed. This counts as no attempt.
+    pub fn of_form(form: &Parameters) -> Result<Self, ApiError> {
+        let refuse = |name: &str, rule: &str| ApiError::malformed(&format!("\"{name}\" {rule}"));
+        let operator = form.required("operator")?;
+        if has_hidden(operator) || operator.chars().count() > OPERATOR_NAME_BYTES_MAX {
+            return Err(refuse("operator", "must be the name of an operator"));
+        }
+        let password = Password::shown(form.required("password")?.to_owned());
+        let too_long = || refuse("password", &format!("must be {PASSWORD_BYTES_MAX} bytes at most"));
+        let code = parse_code(form.required("code")?);
+        Ok(Self {
+            operator: operator.to_owned(),
+            password: password.ok_or_else(too_long)?,
+            code: code.ok_or_else(|| refuse("code", "must have 6 digits"))?,
+        })
+    }
+}
+
+/// A session that a login has opened.
+#[derive(Debug)]
+pub struct OpenedSession {
+    token: Token,
+    session: Session,
+}
+
+impl OpenedSession {
+    /// The header `Set-Cookie` that stores the session in a browser.
+    ///
+    /// # Errors
+    /// The token is no valid cookie, which is a fault of the hub.
+    pub fn into_cookie(self) -> Result<HeaderValue, ApiError> {
+        cookie::set(self.token).ok_or_else(|| ApiError::internal("The session cannot be stored in a cookie"))
+    }
+}
+
+/// Opens a session. It is always a new one, with a new token.
+///
+/// # Errors
+/// Name, password or code is wrong; there were too many attempts; other logins are in progress; or the hub cannot
+/// record the login.
+pub async fn log_in(call: &Call, login: Login) -> Result<OpenedSession, ApiError> {
+    let Login { operator, password, code } = login;
+    let address = address_of(call.caller.address.as_deref());
+    let attempt = Attempt { operator, address, password, code, action: "session.open" };
+    let proven = attempt.verify(call).await?;
     let token = Token::session().ok_or_else(ApiError::no_random_bits)?;
     let id = id_of(&token);
     let change = Change::new(format!("session {id} of operator {}", attempt.operator), "none", "open");
     let credential = proven.known.person.id;
-    let sealed = attempt.sealed_anew(&call, &proven).await?;
-    attempt.use_code(&call, &proven, CredentialActionKind::Session { credential, change, sealed }).await?;
+    let sealed = attempt.sealed_anew(call, &proven).await?;
+    attempt.use_code(call, &proven, CredentialActionKind::Session { credential, change, sealed }).await?;
     let now = call.engine.clock().now();
     let session = Session {
         id,
-        credential: if sealed.is_some() {
-            credential_of(&call, &attempt.operator).await?
-        } else {
-            credential
-        },
+        credential: if sealed.is_some() { credential_of(call, &attempt.operator).await? } else { credential },
         operator: attempt.operator.into(),
         roles: proven.known.roles,
         address: attempt.address,
@@ -282,7 +335,19 @@ pub(crate) async fn open(call: Call, body: JsonBody) -> Result<Response, ApiErro
         used_at: now,
         factor_at: now,
     };
-    people(&call)?.open_session(&token, session.clone());
+    people(call)?.open_session(&token, session.clone());
+    Ok(OpenedSession { token, session })
+}
+
+pub(crate) async fn open(call: Call, body: JsonBody) -> Result<Response, ApiError> {
+    let fields = body.fields()?;
+    let login = Login {
+        operator: fields.required("operator")?.text_of(1, OPERATOR_NAME_BYTES_MAX)?,
+        password: read_shown(&fields)?,
+        code: read_code(&fields)?,
+    };
+    fields.only(&["operator", "password", "code"])?;
+    let OpenedSession { token, session } = log_in(&call, login).await?;
     let view = SessionView::of(&session, Some(&session));
     let opened = OpenedView { token: token.reveal(), idle_seconds: IDLE_MS / 1_000, session: view };
     json(StatusCode::CREATED, &opened)
@@ -306,19 +371,33 @@ pub(crate) async fn list(call: Call) -> Result<Response, ApiError> {
 
 /// Ends a session: the caller's own, or any if the caller may manage operators.
 pub(crate) async fn end(call: Call, Segments(id): Segments<String>) -> Result<Response, ApiError> {
-    let people = people(&call)?;
     let id = if id == CURRENT { own(&call)?.id } else { id.into() };
+    end_session(&call, &id).await?;
+    empty(StatusCode::NO_CONTENT)
+}
+
+/// Ends the caller's own session. Returns the header `Set-Cookie` that removes it from the browser.
+///
+/// # Errors
+/// The caller has no session, or the hub cannot record its end.
+pub async fn log_out(call: &Call) -> Result<HeaderValue, ApiError> {
+    end_session(call, &own(call)?.id).await?;
+    Ok(cookie::REMOVED)
+}
+
+async fn end_session(call: &Call, id: &str) -> Result<(), ApiError> {
+    let people = people(call)?;
     let now = call.engine.clock().now();
-    let found = people.sessions(now).into_iter().find(|session| session.id == id);
+    let found = people.sessions(now).into_iter().find(|session| &*session.id == id);
     let is_own = |session: &Session| session.operator == call.caller.operator;
     let found = found.filter(|session| is_own(session) || call.caller.may(Permission::IamUser));
     let unknown = || ApiError::new(ErrorName::SessionNotFound, &format!("You have no session {id}"));
     let found = found.ok_or_else(unknown)?;
     let change = Change::new(format!("session {id} of operator {}", found.operator), "open", "ended");
     let by = call.caller.attribution_of("session.end", None);
-    enter(&call, by, OperatorAction::External(change)).await?.map_err(ApiError::from)?;
-    people.end_sessions(|session| session.id == id);
-    empty(StatusCode::NO_CONTENT)
+    enter(call, by, OperatorAction::External(change)).await?.map_err(ApiError::from)?;
+    people.end_sessions(|session| &*session.id == id);
+    Ok(())
 }
 
 /// A login attempt of a caller with a session.

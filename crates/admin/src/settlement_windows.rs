@@ -195,10 +195,13 @@ fn newest_first<'a>(windows: impl Iterator<Item = &'a Window>) -> Vec<&'a Window
     windows
 }
 
-/// The windows that changed last, newest change first.
-pub fn recent_windows(ledger: &Ledger, max: usize) -> Vec<WindowView> {
-    let windows = newest_first(ledger.windows().iter()).into_iter().take(max);
-    windows.map(|window| WindowView::of(ledger, window)).collect()
+/// The windows with the highest numbers below `before`, the highest first, and the number to continue before.
+pub fn newest_windows(ledger: &Ledger, before: Option<u32>, max: usize) -> (Vec<WindowView>, Option<u32>) {
+    let is_before = |window: &&Window| before.is_none_or(|before| window.id.0 < before);
+    let mut windows = ledger.windows().iter().rev().filter(is_before);
+    let page: Vec<_> = windows.by_ref().take(max).map(|window| WindowView::of(ledger, window)).collect();
+    let next = windows.next().and(page.last()).map(|last| last.settlement_window_id);
+    (page, next)
 }
 
 /// A window.
@@ -287,7 +290,8 @@ impl PairKey {
         Self(pair.payer, pair.payee)
     }
 
-    fn parse(text: &str) -> Option<Self> {
+    /// Reads the form that [`fmt::Display`] writes.
+    pub fn parse(text: &str) -> Option<Self> {
         let (payer, payee) = text.split_once('-')?;
         Some(Self(AccountId::new(payer.parse().ok()?)?, AccountId::new(payee.parse().ok()?)?))
     }
@@ -320,12 +324,17 @@ pub(crate) async fn list_pairs(
     ok(&page.await??)
 }
 
-/// The first pairs of a window.
+/// The pairs of a window behind a pair, or the first ones.
 ///
 /// # Errors
 /// The window does not exist, or its sums were dropped.
-pub fn pairs(ledger: &Ledger, id: u32, max: usize) -> Result<PairsView, ApiError> {
-    pairs_after(ledger, WindowId(id), None, max)
+pub fn pairs_behind(
+    ledger: &Ledger,
+    id: u32,
+    after: Option<PairKey>,
+    max: usize,
+) -> Result<PairsView, ApiError> {
+    pairs_after(ledger, WindowId(id), after, max)
 }
 
 fn pairs_after(

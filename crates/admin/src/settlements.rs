@@ -263,10 +263,19 @@ fn within_accounts_max<'a>(
     })
 }
 
-/// The newest settlements, newest first. The number of accounts is bounded as in the JSON API.
-pub fn recent_settlements(ledger: &Ledger, max: usize) -> Vec<SettlementView> {
-    let newest = within_accounts_max(ledger.settlements().iter().rev().take(max));
-    newest.map(|settlement| SettlementView::of(ledger, settlement, AccountFilter::default())).collect()
+/// The newest settlements whose numbers are below `before`, newest first, and the number to continue before. The number
+/// of accounts is bounded as in the JSON API.
+pub fn newest_settlements(
+    ledger: &Ledger,
+    before: Option<u32>,
+    max: usize,
+) -> (Vec<SettlementView>, Option<u32>) {
+    let is_before = |settlement: &&Settlement| before.is_none_or(|before| settlement.id.0 < before);
+    let newest = ledger.settlements().iter().rev().filter(is_before);
+    let view = |settlement| SettlementView::of(ledger, settlement, AccountFilter::default());
+    let page: Vec<_> = within_accounts_max(newest.clone().take(max)).map(view).collect();
+    let next = newest.clone().nth(page.len()).and(page.last()).map(|last| last.id);
+    (page, next)
 }
 
 /// A settlement.

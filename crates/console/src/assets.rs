@@ -2,11 +2,11 @@
 
 use std::sync::LazyLock;
 
-use axum::extract::Path;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
 use axum::http::{HeaderName, StatusCode};
 use axum::response::{IntoResponse, Response};
 use sha2::{Digest as _, Sha256};
+use upesi_admin::reads::Segments;
 
 /// Number of hexadecimal digits of the digest in a URL.
 const DIGEST_DIGITS: usize = 16;
@@ -48,7 +48,7 @@ impl Asset {
 }
 
 /// Serves a file by its name. A name with another digest belongs to another version of the hub.
-pub async fn get(Path(name): Path<String>) -> Response {
+pub async fn get(Segments(name): Segments<String>) -> Response {
     let url = format!("/console/assets/{name}");
     let found = [(&STYLE_URL, &STYLE), (&ICON_URL, &ICON)].into_iter().find(|(known, _)| ***known == url);
     let Some((_, asset)) = found else {

@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 mod assets;
+mod next;
 mod page;
 mod pages;
 mod show;
@@ -11,18 +12,21 @@ mod words;
 use upesi_admin::{PageTable, Pages};
 
 pub use page::CONTENT_POLICY;
-use page::Section;
+use page::{LOGIN, LOGOUT, ROOT, Section};
 pub use words::{ENGLISH, Words};
 
 /// The pages of the console, for the admin port.
-pub const PAGES: Pages = Pages { root: "/console", add, error: page::error_page };
+pub const PAGES: Pages = Pages { root: ROOT, login: LOGIN, add, error: page::error_page };
 
 /// Each page has the guard of the operation whose data it shows.
 fn add(table: PageTable) -> PageTable {
     let like = |section: Section| section.operation().unwrap_or("/enums");
     table
         .file("/console/assets/{file}", assets::get)
-        .common("/console", pages::overview::show)
+        .login(LOGIN, pages::login::show)
+        .login_form(LOGIN, pages::login::submit)
+        .common_form(LOGOUT, pages::login::end)
+        .common(ROOT, pages::overview::show)
         .page("/console/participants", like(Section::Participants), pages::participants::list)
         .page("/console/participants/{name}", "/participants/{name}", pages::participants::show)
         .page("/console/transfers", like(Section::Transfers), pages::transfers::list)

@@ -4,7 +4,7 @@ use askama::Template;
 use axum::body::Body;
 use axum::extract::FromRequestParts;
 use axum::http::header::{
-    CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY,
+    CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_SECURITY_POLICY, CONTENT_TYPE, LOCATION, REFERRER_POLICY,
     X_CONTENT_TYPE_OPTIONS,
 };
 use axum::http::request::Parts;
@@ -25,6 +25,13 @@ use crate::words::{ENGLISH, Words, fill};
 /// Pages load their style sheet and nothing else, run no script, and are in no frame.
 pub const CONTENT_POLICY: &str = "default-src 'none'; style-src 'self'; img-src 'self'; base-uri 'none'; \
      form-action 'self'; frame-ancestors 'none'";
+
+/// The path of the overview. The paths of all pages begin with it.
+pub const ROOT: &str = "/console";
+/// The path of the login page and its form.
+pub const LOGIN: &str = "/console/login";
+/// The path of the form that ends a session.
+pub const LOGOUT: &str = "/console/logout";
 
 /// A section of the navigation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,7 +61,7 @@ impl Section {
     /// The path of its first page.
     pub const fn path(self) -> &'static str {
         match self {
-            Self::Overview => "/console",
+            Self::Overview => ROOT,
             Self::Participants => "/console/participants",
             Self::Transfers => "/console/transfers",
             Self::Callbacks => "/console/callbacks",
@@ -100,6 +107,8 @@ pub struct PageCall {
     pub parameters: Parameters,
     reach: Reach,
     path: String,
+    /// Whether a page of another site has the link that the user followed.
+    pub is_from_another_site: bool,
     pub words: &'static Words,
 }
 
@@ -111,7 +120,10 @@ impl FromRequestParts<AdminContext> for PageCall {
         let Ok(reach) = Reach::from_request_parts(parts, context).await;
         let parameters = Parameters::from_request_parts(parts, context).await?;
         let path = parts.uri.path().to_owned();
-        Ok(Self { call, context: context.clone(), parameters, reach, path, words: &ENGLISH })
+        let site = parts.headers.get("sec-fetch-site");
+        let is_from_another_site = site.is_some_and(|site| site == "cross-site" || site == "same-site");
+        let (context, words) = (context.clone(), &ENGLISH);
+        Ok(Self { call, context, parameters, reach, path, is_from_another_site, words })
     }
 }
 
@@ -222,6 +234,7 @@ impl PageCall {
         frame.can_search = self.may("/transfers");
         frame.stamp = stamp.into().map(|stamp| StampText::of(stamp, self.words));
         frame.operator = self.call.caller().operator().to_owned();
+        frame.can_log_out = self.call.caller().has_session();
         frame.own = self.call.caller().participant().map(|name| participant_url(name.as_str()));
         frame.off = self.protections_off();
         frame.follower = self.follower();
@@ -310,6 +323,7 @@ pub struct Frame {
     pub sought: String,
     pub stamp: Option<StampText>,
     pub operator: String,
+    pub can_log_out: bool,
     /// The page of the operator's own DFSP.
     pub own: Option<String>,
     /// The protections that are switched off.
@@ -321,7 +335,8 @@ pub struct Frame {
 }
 
 impl Frame {
-    fn bare(title: &str, words: &'static Words) -> Self {
+    /// A frame without data and links, for callers who may not be authenticated.
+    pub fn bare(title: &str, words: &'static Words) -> Self {
         Self {
             words,
             title: title.to_owned(),
@@ -330,6 +345,7 @@ impl Frame {
             sought: String::new(),
             stamp: None,
             operator: String::new(),
+            can_log_out: false,
             own: None,
             off: Vec::new(),
             follower: None,
@@ -350,6 +366,13 @@ pub fn html(page: &impl Template) -> Result<Response, ApiError> {
     let html = HeaderValue::from_static("text/html; charset=utf-8");
     response.headers_mut().insert(CONTENT_TYPE, html);
     Ok(response)
+}
+
+/// Leads the browser to a page. The target must be a valid path with a query.
+pub fn see_other(target: &str) -> Response {
+    let mut response = (StatusCode::SEE_OTHER, [(LOCATION, target)]).into_response();
+    protect(&mut response);
+    response
 }
 
 /// Sets the headers of every page and export.

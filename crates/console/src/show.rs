@@ -1,12 +1,11 @@
 //! Numbers, money, shares, instants and durations as text. Everything is computed from integers.
 
-use upesi_types::{Amount, Currency, Timestamp};
+use upesi_types::{Amount, Currency, SCALE_DIGITS, Timestamp};
 
 use crate::words::Words;
 
 /// Units of an [`Amount`] in one unit of a currency.
-const UNITS_PER_ONE: u128 = 10_000;
-const FRACTION_DIGITS: usize = 4;
+const UNITS_PER_ONE: u128 = 10_u128.pow(SCALE_DIGITS as u32);
 
 /// An amount with the separators of the language, and with at least the decimals of its currency. A finer amount shows
 /// all its digits.
@@ -37,10 +36,10 @@ pub fn money_of(amount: Amount, currency: Currency, words: &Words) -> String {
 /// The digits before and after the decimal point.
 fn digits(units: i128, currency: Currency) -> (String, String) {
     let size = units.unsigned_abs();
-    let fraction = format!("{:0width$}", size % UNITS_PER_ONE, width = FRACTION_DIGITS);
+    let fraction = format!("{:0width$}", size % UNITS_PER_ONE, width = SCALE_DIGITS);
     let scale = currency.decimals().unwrap_or(0) as usize;
     let needed = fraction.trim_end_matches('0').len();
-    let shown = fraction[..scale.max(needed).min(FRACTION_DIGITS)].to_owned();
+    let shown = fraction[..scale.max(needed).min(SCALE_DIGITS)].to_owned();
     ((size / UNITS_PER_ONE).to_string(), shown)
 }
 
@@ -87,6 +86,11 @@ pub fn second(at: Timestamp) -> String {
 /// An instant to the millisecond.
 pub fn instant(at: Timestamp) -> String {
     at.to_string().replace('T', " ").trim_end_matches('Z').to_owned()
+}
+
+/// An instant to the millisecond, with the time zone.
+pub fn zoned(at: Timestamp, words: &Words) -> String {
+    format!("{} {}", instant(at), words.time_zone)
 }
 
 /// A duration in its two largest units: `2 d 4 h`, `3 min 5 s`, `1.5 s`, `870 ms`.

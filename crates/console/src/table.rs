@@ -23,6 +23,8 @@ pub struct Table {
     pub empty: String,
     /// Text below the table.
     pub note: Option<String>,
+    /// What is missing if the rows are only a part. It is also the last line of the export.
+    pub part: Option<String>,
     /// URL of the export.
     pub csv: Option<String>,
     pub words: &'static Words,
@@ -35,6 +37,8 @@ pub struct Column {
     pub key: &'static str,
     pub label: &'static str,
     pub is_number: bool,
+    /// Whether it has instants. Its heading then names the time zone.
+    pub is_time: bool,
     /// URL that sorts by the column, and the current order.
     pub sort: Option<(String, Order)>,
 }
@@ -249,11 +253,24 @@ impl Cell {
 
 impl Column {
     pub const fn text(key: &'static str, label: &'static str) -> Self {
-        Self { key, label, is_number: false, sort: None }
+        Self { key, label, is_number: false, is_time: false, sort: None }
     }
 
     pub const fn number(key: &'static str, label: &'static str) -> Self {
-        Self { key, label, is_number: true, sort: None }
+        Self { key, label, is_number: true, is_time: false, sort: None }
+    }
+}
+
+/// Names the time zone of instants once in the heading of their column, or in each instant of a mixed column.
+fn name_time_zone(column: &mut Column, cells: Vec<&mut Cell>, words: &Words) {
+    let is_other = |cell: &&mut Cell| cell.time.is_none() && !cell.text.is_empty();
+    let is_mixed = cells.iter().any(is_other);
+    let instants: Vec<_> = cells.into_iter().filter(|cell| cell.time.is_some()).collect();
+    column.is_time = !is_mixed && !instants.is_empty();
+    if is_mixed {
+        for cell in instants {
+            cell.text = format!("{} {}", cell.text, words.time_zone);
+        }
     }
 }
 
@@ -261,12 +278,25 @@ impl Table {
     pub fn new(
         name: &'static str,
         caption: &str,
-        columns: Vec<Column>,
-        rows: Vec<Vec<Cell>>,
+        mut columns: Vec<Column>,
+        mut rows: Vec<Vec<Cell>>,
         words: &'static Words,
     ) -> Self {
+        for (index, column) in columns.iter_mut().enumerate() {
+            name_time_zone(column, rows.iter_mut().filter_map(|row| row.get_mut(index)).collect(), words);
+        }
         let empty = words.table_empty.to_owned();
-        Self { name, caption: caption.to_owned(), columns, rows, empty, note: None, csv: None, words }
+        Self {
+            name,
+            caption: caption.to_owned(),
+            columns,
+            rows,
+            empty,
+            note: None,
+            part: None,
+            csv: None,
+            words,
+        }
     }
 
     /// Another text for a table without rows.
@@ -280,6 +310,14 @@ impl Table {
         Self { note, ..self }
     }
 
+    /// Removes the links to the page itself: the export, and the orders.
+    pub fn remove_links_of_page(&mut self) {
+        self.csv = None;
+        for column in &mut self.columns {
+            column.sort = None;
+        }
+    }
+
     /// The rows as CSV (RFC 4180), with the keys of the columns as headings.
     pub fn to_csv(&self) -> String {
         let mut text = String::new();
@@ -287,6 +325,10 @@ impl Table {
         let rows = self.rows.iter().map(|row| row.iter().map(Cell::csv).collect());
         for line in std::iter::once(heads).chain(rows) {
             text.push_str(&line.join(","));
+            text.push_str("\r\n");
+        }
+        if let Some(part) = &self.part {
+            text.push_str(&Cell::text(part).csv());
             text.push_str("\r\n");
         }
         text

@@ -1,14 +1,17 @@
 //! Searches transfers in memory and archive, with a limit for each call.
 
+mod newest;
+
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use upesi_ledger::codec::Decoder;
 use upesi_ledger::{Ledger, Stored as _, Transfer};
-use upesi_tables::archive::Archive;
+use upesi_tables::archive::{Archive, DivisionOrder};
 use upesi_types::Timestamp;
 
+pub use self::newest::NewestPosition;
 use crate::error::SubmitError;
 use crate::handle::{EngineHandle, blocking};
 
@@ -17,13 +20,21 @@ const PER_QUESTION_MAX: usize = 1_000;
 /// Maximum duration of one call.
 const TIME_MAX: Duration = Duration::from_millis(250);
 
+/// Selects transfers.
+pub type TransferFilter = Arc<dyn Fn(&Transfer) -> bool + Send + Sync>;
+
 /// The criteria of a search.
 #[derive(Clone)]
 pub struct Search {
     /// Selects the transfers to return.
-    pub is_sought: Arc<dyn Fn(&Transfer) -> bool + Send + Sync>,
+    pub is_sought: TransferFilter,
+    /// Selects at least the same transfers, without regard to their states. A search from the newest on looks up only
+    /// these.
+    pub may_be_sought: TransferFilter,
     /// Transfers that finished before this time are excluded.
     pub since: Timestamp,
+    /// A search from the newest on begins before the records of this time.
+    pub until: Option<Timestamp>,
     /// Maximum number of transfers that one call returns.
     pub limit: usize,
     /// Maximum number of transfers that one call examines.
@@ -43,11 +54,11 @@ pub enum SearchPosition {
 }
 
 /// A part of a search's result.
-#[derive(Clone, Debug, Default)]
-pub struct SearchResult {
+#[derive(Clone, Debug)]
+pub struct SearchResult<P = SearchPosition> {
     pub transfers: Vec<Transfer>,
     /// The position where the search continues; `None` when it is complete.
-    pub next: Option<SearchPosition>,
+    pub next: Option<P>,
 }
 
 /// The remaining budget of one call.
@@ -59,10 +70,16 @@ struct Budget {
 }
 
 impl Budget {
+    fn new(search: Search, until: Instant) -> Self {
+        Self { search, until, looked_at: 0, found: Vec::new() }
+    }
+
     fn is_used_up(&self) -> bool {
-        self.found.len() >= self.search.limit
-            || self.looked_at >= self.search.look_at_max
-            || Instant::now() >= self.until
+        self.found.len() >= self.search.limit || self.looked_at >= self.search.look_at_max || self.is_late()
+    }
+
+    fn is_late(&self) -> bool {
+        Instant::now() >= self.until
     }
 
     fn look_at(&mut self, transfer: &Transfer) {
@@ -76,14 +93,22 @@ impl Budget {
 impl EngineHandle {
     /// Searches transfers from a position on, until the limits of the call are reached.
     pub async fn find(&self, search: Search, place: SearchPosition) -> Result<SearchResult, SubmitError> {
-        let until = Instant::now() + TIME_MAX;
-        let mut budget = Budget { search, until, looked_at: 0, found: Vec::new() };
-        let mut place = place;
+        let budget = Budget::new(search, Instant::now() + TIME_MAX);
+        self.look(budget, place, DivisionOrder::OldestFirst).await
+    }
+
+    /// Continues a search with the rest of its budget.
+    async fn look(
+        &self,
+        mut budget: Budget,
+        mut place: SearchPosition,
+        order: DivisionOrder,
+    ) -> Result<SearchResult, SubmitError> {
         loop {
             let next = match place {
                 SearchPosition::Archived(within) => {
                     let archive = self.archive().ok_or(SubmitError::Stopped)?;
-                    let looked = blocking(move || in_archive(&*archive, within, budget));
+                    let looked = blocking(move || in_archive(&*archive, within, order, budget));
                     let (after, next) = looked.await?;
                     budget = after;
                     next?.map(SearchPosition::Archived)
@@ -138,12 +163,13 @@ type ArchiveSearch = (Budget, Result<Option<upesi_tables::archive::ArchivePositi
 fn in_archive(
     archive: &dyn Archive,
     place: upesi_tables::archive::ArchivePosition,
+    order: DivisionOrder,
     mut budget: Budget,
 ) -> ArchiveSearch {
     let (mut last, mut damage) = (place, None);
     let since = budget.search.since;
     let mut is_over = true;
-    let visited = archive.visit_behind(place, since, &mut |here, bytes| {
+    let visited = archive.visit_behind(place, since, order, &mut |here, bytes| {
         if budget.is_used_up() {
             is_over = false;
             return ControlFlow::Break(());

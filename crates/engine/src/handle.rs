@@ -13,12 +13,12 @@ use upesi_ledger::{
     Archived, Bulk, CallbackKey, Command, FxTransfer, Ledger, ParticipantId, Reply, Stored, Transfer,
 };
 use upesi_tables::archive::{Archive, ArchiveStats};
-use upesi_types::{BulkId, TransferId};
+use upesi_types::{BulkId, Timestamp, TransferId};
 
 use crate::backlog::{PendingCallback, PendingPage, RecordReader};
 use crate::clock::GuardedClock;
 use crate::error::{StopReason, SubmitError};
-use crate::follow::Follow;
+use crate::follow::{Follow, FollowError};
 use crate::metrics::EngineMetrics;
 use crate::queue::{Answer, CommandOutcome, Completion, Submission};
 use crate::record::Payload;
@@ -273,7 +273,7 @@ impl EngineHandle {
     }
 
     /// Reads from the archive, usually from memory. A read from the disk runs on a thread that may block.
-    async fn read_archive<T: Stored>(&self, id: TransferId) -> Result<Option<T>, SubmitError> {
+    pub(crate) async fn read_archive<T: Stored>(&self, id: TransferId) -> Result<Option<T>, SubmitError> {
         let archive = self.inner.archive.upgrade().ok_or(SubmitError::Stopped)?;
         if !archive.may_contain(&id) {
             return Ok(None);
@@ -292,6 +292,35 @@ impl EngineHandle {
     /// has stopped.
     pub fn follow(&self, seq: u64) -> Follow {
         Follow::live(&self.inner.log, seq, Arc::clone(&self.inner.shared.durable))
+    }
+
+    /// The first durable record up to `last` that is not before an instant; the one after `last` if there is none. It
+    /// uses a binary search, because times of records increase. Reads from disk.
+    ///
+    /// # Errors
+    /// The journal cannot be read.
+    pub fn first_since(&self, since: Timestamp, last: u64) -> Result<u64, FollowError> {
+        let mut records = self.follow(1);
+        let oldest = match records.next_up_to(last) {
+            Ok(_) => 1,
+            Err(FollowError::Gone { oldest, .. }) => oldest,
+            Err(error) => return Err(error),
+        };
+        let (mut low, mut high) = (oldest, last + 1);
+        if since <= Timestamp::EPOCH {
+            return Ok(low);
+        }
+        while low < high {
+            let middle = low + (high - low) / 2;
+            match records.read(middle) {
+                Ok(found) if found.time >= since => high = middle,
+                Ok(_) => low = middle + 1,
+                // Retention may remove records meanwhile.
+                Err(FollowError::Gone { oldest, .. }) if oldest > low => low = oldest,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(low)
     }
 
     /// The state of the engine.

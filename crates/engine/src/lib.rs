@@ -39,7 +39,7 @@ pub use backlog::{PendingCallback, PendingPage};
 pub use clock::{Clock, ClockState, GuardedClock, SystemClock};
 pub use engine::Engine;
 pub use error::{StartError, StopReason, SubmitError};
-pub use find::{Search, SearchPosition, SearchResult};
+pub use find::{NewestPosition, Search, SearchPosition, SearchResult, TransferFilter};
 pub use fold::LedgerFold;
 pub use follow::{DecodedRecord, Follow, FollowError, follow, follow_from_oldest, follow_once};
 pub use handle::EngineHandle;

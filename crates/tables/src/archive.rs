@@ -88,7 +88,7 @@ pub trait Archive: Send + Sync {
         visit: &mut dyn FnMut(TransferId, &[u8]) -> ControlFlow<()>,
     ) -> Result<(), TablesError>;
 
-    /// Visits the transfers after a position, division by division, the oldest first, and within each in the order of
+    /// Visits the transfers after a position, division by division, and within each in the order of
     /// [`TransferId::to_bytes`], until `visit` breaks. Skips divisions that only have transfers finished before
     /// `since`. Transfers that are applied after a visit from the very beginning may be missing from visits that
     /// continue it.
@@ -96,9 +96,10 @@ pub trait Archive: Send + Sync {
         &self,
         place: ArchivePosition,
         since: Timestamp,
+        order: DivisionOrder,
         visit: &mut dyn FnMut(ArchivePosition, &[u8]) -> ControlFlow<()>,
     ) -> Result<(), TablesError> {
-        let _ = since;
+        let _ = (since, order);
         let after = place.after.map(TransferId::to_bytes);
         self.for_each(&mut |id, value| match after {
             Some(after) if id.to_bytes() <= after => ControlFlow::Continue(()),
@@ -143,6 +144,14 @@ pub trait Archive: Send + Sync {
     /// `seq`, even if nothing was ever archived. A division that extends beyond `seq` is retained as a whole. A reader
     /// of a removed division can continue; its files are deleted afterwards. Any thread may call this.
     fn remove_to(&self, seq: u64) -> Result<u64, TablesError>;
+}
+
+/// Order of the divisions in a visit of an archive.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DivisionOrder {
+    #[default]
+    OldestFirst,
+    YoungestFirst,
 }
 
 /// Position of a visit of an archive.

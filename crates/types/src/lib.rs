@@ -15,7 +15,7 @@ mod present;
 pub mod text;
 mod timestamp;
 
-pub use amount::{Amount, AmountError, Money, UnfitAmount};
+pub use amount::{Amount, AmountError, Money, SCALE_DIGITS, UnfitAmount};
 pub use currency::Currency;
 pub use error_code::ErrorCode;
 pub use hex::{hex, unhex};

@@ -6,10 +6,14 @@ pub mod held;
 pub mod hostile_texts;
 #[cfg(feature = "identity-provider")]
 pub mod identity_provider;
+#[cfg(feature = "lanes")]
+pub mod lanes;
 pub mod packed;
 #[cfg(feature = "parquet")]
 pub mod parquet;
 #[cfg(feature = "engine")]
 pub mod scheme;
+#[cfg(feature = "second-factor")]
+pub mod second_factor;
 #[cfg(feature = "softhsm")]
 pub mod softhsm;

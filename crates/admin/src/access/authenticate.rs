@@ -4,9 +4,9 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use axum::http::StatusCode;
 use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
+use axum::http::{HeaderMap, StatusCode};
 use upesi_engine::{Availability, Clock as _, EngineHandle, Payload};
 use upesi_http::{Connection, Pace, PaceLimits};
 use upesi_ledger::command::{AuditedCommand, Authority, OperatorAction};
@@ -19,7 +19,7 @@ use super::oidc::{Issuer, TokenIdentity};
 use super::refusals::{Budgeted, Refusals};
 use super::rejected::{CredentialKind, RejectionCounts};
 use super::users::UserRegistry;
-use super::{Token, bootstrap, break_glass};
+use super::{Token, bootstrap, break_glass, cookie};
 use crate::error::ApiError;
 use crate::error_name::ErrorName;
 use crate::shown::shown;
@@ -102,6 +102,11 @@ impl Access {
         }))
     }
 
+    /// Whether tokens of an identity provider are accepted.
+    pub fn has_provider(&self) -> bool {
+        self.providers().next().is_some()
+    }
+
     /// The providers whose tokens are accepted.
     pub(crate) fn providers(&self) -> impl Iterator<Item = &Provider> {
         self.0.required.iter().flat_map(|options| &options.issuers).map(Issuer::provider)
@@ -156,23 +161,66 @@ impl Access {
         head: &Parts,
         connection: &Connection,
     ) -> Result<SharedCaller, ApiError> {
-        let address = connection.address().map(|address| address.to_string().into());
-        let mut caller = match (head.headers.get(AUTHORIZATION), &self.0.required) {
-            (Some(_), Some(options)) => match self.known(options, engine, head, address.clone()).await? {
+        let address = text_of_address(connection);
+        let caller = match (head.headers.get(AUTHORIZATION), &self.0.required) {
+            (Some(_), Some(options)) => match self.known(options, engine, head, address).await? {
                 Ok(caller) => caller,
                 Err(why) => {
                     self.count_rejected(kind(options, head));
-                    self.refused_credential(engine, head, address, &why).await;
-                    if self.0.wrong.keep(connection).await.is_err() {
-                        return Err(too_many());
-                    }
+                    self.reject_credential(engine, head, connection, &why).await?;
                     return Err(unauthenticated());
                 }
             },
             _ => self.stranger(address),
         };
-        caller.reason = reason(head);
-        Ok(Arc::new(caller))
+        Ok(Arc::new(Caller { reason: reason(head), ..caller }))
+    }
+
+    /// Whether the session cookie identifies the caller of a page: the request has one, and names no other credential.
+    pub(crate) fn is_by_cookie(&self, headers: &HeaderMap) -> bool {
+        self.is_required() && cookie::is_sent(headers) && !headers.contains_key(AUTHORIZATION)
+    }
+
+    /// The caller of a request for a page. A cookie without a session is recorded as a wrong credential, and its caller
+    /// is not authenticated, so that the browser gets the login page.
+    pub(crate) async fn identify_in_browser(
+        &self,
+        engine: &EngineHandle,
+        head: &Parts,
+        connection: &Connection,
+    ) -> Result<SharedCaller, ApiError> {
+        if !self.is_by_cookie(&head.headers) {
+            return self.identify(engine, head, connection).await;
+        }
+        let address = text_of_address(connection);
+        let known = match cookie::token(&head.headers) {
+            Some(token) => self.in_session(engine, &token, address.clone()).await?,
+            None => Err("the session cookie is malformed".to_owned()),
+        };
+        let caller = match known {
+            Ok(caller) => caller,
+            Err(why) => {
+                self.count_rejected(CredentialKind::Session);
+                self.reject_credential(engine, head, connection, &why).await?;
+                self.stranger(address)
+            }
+        };
+        Ok(Arc::new(Caller { reason: reason(head), ..caller }))
+    }
+
+    /// Records a wrong credential in the audit trail, and delays its client.
+    ///
+    /// # Errors
+    /// The address has sent too many.
+    async fn reject_credential(
+        &self,
+        engine: &EngineHandle,
+        head: &Parts,
+        connection: &Connection,
+        why: &str,
+    ) -> Result<(), ApiError> {
+        self.refused_credential(engine, head, text_of_address(connection), why).await;
+        self.0.wrong.keep(connection).await.map_err(|_| too_many())
     }
 
     /// The operator of a request's credential, or the reason why the credential is invalid. The reason is recorded in
@@ -415,6 +463,10 @@ async fn vouched(
     }
     let caller = Caller::new(&name, "oidc", address, Rights::Roles(roles));
     Ok(Ok(Caller { participant, cannot_approve, ..caller }))
+}
+
+fn text_of_address(connection: &Connection) -> Option<Box<str>> {
+    connection.address().map(|address| address.to_string().into())
 }
 
 fn kind(options: &AccessOptions, head: &Parts) -> CredentialKind {

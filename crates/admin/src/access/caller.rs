@@ -83,6 +83,11 @@ impl Caller {
         &self.operator
     }
 
+    /// Whether it has logged in at the hub, with a password.
+    pub const fn has_session(&self) -> bool {
+        self.session.is_some()
+    }
+
     /// The DFSP of the operator, if it is a DFSP's.
     pub const fn participant(&self) -> Option<FspId> {
         self.participant

@@ -4,6 +4,7 @@ mod authenticate;
 mod bootstrap;
 mod break_glass;
 mod caller;
+pub(crate) mod cookie;
 mod oidc;
 mod permission;
 mod refusals;

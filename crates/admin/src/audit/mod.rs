@@ -125,7 +125,7 @@ fn read(
 ) -> Result<EntryPage, FollowError> {
     let from = match cursor {
         Some(seq) => seq,
-        None => first_since(engine, filter.since.unwrap_or(Timestamp::EPOCH), last)?,
+        None => engine.first_since(filter.since.unwrap_or(Timestamp::EPOCH), last)?,
     };
     let mut records = engine.follow(from);
     let mut entries = Vec::new();
@@ -196,11 +196,7 @@ fn read_back(
     filter: &EntryFilter,
     max: usize,
 ) -> Result<EntryPage, FollowError> {
-    let first = |since| match first_since(engine, since, before.saturating_sub(1)) {
-        // Retention may remove records during the search.
-        Ok(seq) | Err(FollowError::Gone { oldest: seq, .. }) => Ok(seq),
-        Err(error) => Err(error),
-    };
+    let first = |since| engine.first_since(since, before.saturating_sub(1));
     let oldest = first(filter.since.unwrap_or(Timestamp::EPOCH))?;
     let before = filter.until.map_or(Ok(before), first)?.min(before);
     let (mut found, mut end) = (Vec::new(), before);
@@ -218,25 +214,6 @@ fn read_back(
         end = last;
     }
     Ok(EntryPage { entries: found, next: (end > oldest).then_some(end) })
-}
-
-/// The first record that is not before an instant. It uses a binary search, because times of records increase.
-pub(crate) fn first_since(engine: &EngineHandle, since: Timestamp, last: u64) -> Result<u64, FollowError> {
-    let mut records = engine.follow(1);
-    let oldest = match records.next_up_to(last) {
-        Ok(_) => 1,
-        Err(FollowError::Gone { oldest, .. }) => oldest,
-        Err(error) => return Err(error),
-    };
-    let (mut low, mut high) = (oldest, last + 1);
-    if since <= Timestamp::EPOCH {
-        return Ok(low);
-    }
-    while low < high {
-        let middle = low + (high - low) / 2;
-        if records.read(middle)?.time < since { low = middle + 1 } else { high = middle }
-    }
-    Ok(low)
 }
 
 #[derive(Serialize)]

@@ -106,6 +106,10 @@ async fn transfers_are_found_by_party_state_time_and_amount() {
             let (found, count) = pages(&hub, &format!("{query}&limit={limit}")).await;
             assert_eq!(sorted(found), wanted, "{query}, {limit} a page");
             assert!(count > wanted.len() / limit, "{query}: {count} pages of {limit}");
+            let (found, _) = pages(&hub, &format!("{query}&limit={limit}&order=newest")).await;
+            let mut newest_first: Vec<_> = (1..=60).rev().map(|number| id(number).to_string()).collect();
+            newest_first.retain(|id| wanted.contains(id));
+            assert_eq!(found, newest_first, "{query}, {limit} a page, newest first");
         }
     }
 }
@@ -154,6 +158,9 @@ async fn searches_with_invalid_parameters_are_rejected() {
         ("to=2031-04-01", 3101, format!("\"to\" {instant}")),
         ("amount=x", 3101, "\"amount\" must be a number in plain decimal digits".to_owned()),
         ("cursor=z", 3101, "\"cursor\" must be the \"next\" of a page".to_owned()),
+        ("cursor=r&order=newest", 3101, "\"cursor\" must be the \"next\" of a page".to_owned()),
+        ("cursor=j.5", 3101, "\"cursor\" must be the \"next\" of a page".to_owned()),
+        ("order=oldest", 3101, "\"order\" must be newest, or absent".to_owned()),
         ("payr=green", 3101, "\"payr\" is not allowed".to_owned()),
         ("fsp=absent", 3200, "Participant 'absent' does not exist".to_owned()),
     ] {

@@ -1,18 +1,19 @@
-//! Pending and ended proposals.
+//! Open and ended proposals.
 
 use askama::Template;
 use axum::response::Response;
 use upesi_admin::ApiError;
-use upesi_admin::reads::{Parameters, ProposalView, find_proposals};
+use upesi_admin::reads::{ProposalView, newest_proposals};
 use upesi_types::Timestamp;
+use upesi_types::text::escape;
 
 use crate::page::{Frame, PageCall, Section, html};
 use crate::show;
 use crate::table::{Cell, Column, Table, Tone};
-use crate::words::Words;
+use crate::words::{Words, fill};
 
-/// Number of proposals per page.
-const PROPOSALS: u32 = 100;
+/// Number of ended proposals per page.
+const PROPOSALS: usize = 100;
 /// A proposal that expires within this time is marked.
 const SOON_MS: i64 = 3_600_000;
 
@@ -21,19 +22,21 @@ const SOON_MS: i64 = 3_600_000;
 struct ApprovalsPage {
     frame: Frame,
     words: &'static Words,
-    pending: Vec<Proposed>,
+    open: Vec<Proposed>,
     ended: Table,
     next: Option<String>,
     is_by_two: bool,
 }
 
-/// A pending proposal.
+/// A proposal that has not ended.
 struct Proposed {
     view: ProposalView,
     age: String,
     left: String,
     tone: Tone,
     created: String,
+    /// Progress of a change set that was approved.
+    progress: Option<String>,
     /// Why the caller may not decide.
     refusal: Option<&'static str>,
 }
@@ -41,26 +44,19 @@ struct Proposed {
 /// The page of all proposals.
 pub async fn show(page: PageCall) -> Result<Response, ApiError> {
     let words = page.words;
-    let wanted = |name: &'static str, value: &str| {
-        let mut wanted = vec![("limit", PROPOSALS.to_string()), (name, value.to_owned())];
-        wanted.extend(page.parameters.get("after").map(|after| ("after", after.to_owned())));
-        Parameters::of(wanted)
-    };
+    let before = page.parameters.get("before").and_then(|before| before.parse().ok());
     let (stamp, ()) = page.ask(|_| ()).await?;
-    let pending = find_proposals(&page.call, &wanted("state", "pending")).await?;
-    let all = find_proposals(&page.call, &wanted("state", "")).await?;
-    let mut ended: Vec<_> = all.approvals.into_iter().filter(|one| one.state != "pending").collect();
-    ended.reverse();
-    let mut ended = ended_table(&ended, words);
+    let lists = newest_proposals(&page.call, before, PROPOSALS).await?;
+    let mut ended = ended_table(&lists.ended, words);
     if let Some(csv) = page.export(stamp, &mut [&mut ended]) {
         return Ok(csv);
     }
     let operator = page.call.caller().operator().to_owned();
-    let pending = pending.approvals.into_iter().map(|view| proposed(view, &operator, stamp.at, words));
-    let next = all.next.map(|after| page.url_with(&[("after", &after)]));
+    let open = lists.open.into_iter().map(|view| proposed(view, &operator, stamp.at, words));
+    let next = lists.next.map(|before| page.url_with(&[("before", &before.to_string())]));
     let frame = page.frame(Section::Approvals, words.approvals_title, stamp);
     let is_by_two = page.context.access.is_by_two();
-    html(&ApprovalsPage { frame, words, pending: pending.collect(), ended, next, is_by_two })
+    html(&ApprovalsPage { frame, words, open: open.collect(), ended, next, is_by_two })
 }
 
 fn proposed(view: ProposalView, operator: &str, now: Timestamp, words: &'static Words) -> Proposed {
@@ -70,14 +66,32 @@ fn proposed(view: ProposalView, operator: &str, now: Timestamp, words: &'static 
         (false, true) => Some(words.approval_own),
         (false, false) => Some(words.approval_no_right),
     };
+    let progress = progress(&view, words);
+    let tone = match (view.state, left_ms) {
+        ("stopped", _) => Tone::Bad,
+        (_, ..SOON_MS) => Tone::Warning,
+        _ => Tone::Busy,
+    };
     Proposed {
         age: show::duration(now.ms_since(view.created_date.0), words),
         left: show::duration(left_ms, words),
-        tone: if left_ms < SOON_MS { Tone::Warning } else { Tone::Busy },
+        tone,
         created: show::second(view.created_date.0),
+        progress,
         refusal,
         view,
     }
+}
+
+/// How far a change set is applied, and why it stopped.
+fn progress(view: &ProposalView, words: &Words) -> Option<String> {
+    let set = view.change_set.as_ref().filter(|_| matches!(view.state, "applying" | "stopped"))?;
+    let (made, all) = (show::number(set.made.into(), words), show::number(set.changes as u64, words));
+    let (made, all) = (("made", &*made), ("all", &*all));
+    Some(match set.stopped.as_deref() {
+        Some(reason) => fill(words.approval_stopped, &[made, all, ("reason", &escape(reason))]),
+        None => fill(words.approval_applying, &[made, all]),
+    })
 }
 
 fn ended_table(proposals: &[ProposalView], words: &'static Words) -> Table {
@@ -97,7 +111,7 @@ fn ended_table(proposals: &[ProposalView], words: &'static Words) -> Table {
     let rows = proposals.iter().map(|one| {
         let tone = match one.state {
             "executed" => Tone::Good,
-            "rejected" | "failed" | "stopped" => Tone::Bad,
+            "rejected" | "failed" => Tone::Bad,
             _ => Tone::Warning,
         };
         vec![

@@ -5,12 +5,10 @@ use std::collections::BTreeMap;
 use askama::Template;
 use axum::http::StatusCode;
 use axum::response::Response;
-use upesi_admin::reads::{
-    Health, LaneReport, PositionSummary, WindowView, health, lane_reports, position_summaries, recent_windows,
-};
+use upesi_admin::reads::{Health, LaneReport, PositionSummary, health, lane_reports, position_summaries};
 use upesi_admin::{AdminContext, ApiError};
 use upesi_engine::{Availability, RequestKind, ResponseTimes};
-use upesi_ledger::{Ledger, ParticipantId, Totals};
+use upesi_ledger::{Ledger, ParticipantId, Totals, WindowState};
 use upesi_types::Timestamp;
 
 use super::lane::{lane_tone, lane_word};
@@ -26,8 +24,6 @@ use crate::words::{Words, fill};
 const HEAT_MAX: usize = 24;
 /// Number of positions that the overview shows, the highest use first.
 const POSITIONS_SHOWN: usize = 8;
-/// Number of windows that are examined for the state of the settlement.
-const WINDOWS_EXAMINED: usize = 200;
 /// Response times of a slow and of a very slow DFSP.
 const SLOW_MS: u64 = 1_000;
 const VERY_SLOW_MS: u64 = 5_000;
@@ -86,11 +82,33 @@ struct LedgerFigures {
     pending: usize,
     parked: usize,
     proposals: Option<(usize, Option<Timestamp>)>,
-    windows: Option<Vec<WindowView>>,
-    open_transfers: u64,
-    open_settlements: usize,
+    settlement: Option<SettlementFigures>,
     positions: Option<Vec<PositionSummary>>,
     lanes: Option<Vec<LaneReport>>,
+}
+
+/// The state of the settlement.
+struct SettlementFigures {
+    /// Number and start of the open window.
+    open: Option<(u32, Timestamp)>,
+    open_transfers: u64,
+    /// Number of windows that are closed and not in a settlement.
+    unsettled: usize,
+    /// Number of settlements that have not ended.
+    settlements: usize,
+}
+
+impl SettlementFigures {
+    fn of(ledger: &Ledger) -> Self {
+        let windows = ledger.windows();
+        let open = windows.iter().rev().find(|window| window.state == WindowState::Open);
+        Self {
+            open: open.map(|window| (window.id.0, window.created_at)),
+            open_transfers: ledger.open_window_transfers(),
+            unsettled: windows.iter().filter(|window| window.state.can_be_settled()).count(),
+            settlements: ledger.settlements().iter().filter(|settlement| !settlement.is_final()).count(),
+        }
+    }
 }
 
 /// The overview, with the panels that the caller may see.
@@ -122,8 +140,8 @@ pub async fn show(page: PageCall) -> Result<Response, ApiError> {
     if page.may("/metrics") {
         tiles.extend(total_tiles(&figures, page.may("/transfers"), words));
     }
-    if let Some(windows) = &figures.windows {
-        tiles.extend(window_tile(windows, figures.open_transfers, stamp.at, words));
+    if let Some(settlement) = &figures.settlement {
+        tiles.extend(window_tile(settlement, stamp.at, words));
     }
     let mut waiting = Vec::new();
     if sees_callbacks {
@@ -160,16 +178,12 @@ async fn figures(page: &PageCall) -> Result<(Stamp, LedgerFigures), ApiError> {
         let parked = ledger.outbox().parked_len();
         let pending_proposals = ledger.approvals().pending();
         let proposals = (pending_proposals.len(), pending_proposals.map(|one| one.created_at).min());
-        let is_open = |state: &str| !matches!(state, "SETTLED" | "ABORTED");
-        let settlements = ledger.settlements().iter();
         LedgerFigures {
             totals: ledger.totals(),
             pending: ledger.outbox().len() - parked,
             parked,
             proposals: sees_approvals.then_some(proposals),
-            windows: sees_windows.then(|| recent_windows(ledger, WINDOWS_EXAMINED)),
-            open_transfers: ledger.open_window_transfers(),
-            open_settlements: settlements.filter(|one| is_open(one.state.as_str())).count(),
+            settlement: sees_windows.then(|| SettlementFigures::of(ledger)),
             positions: sees_positions.then(|| position_summaries(ledger)),
             lanes: lanes.map(|lanes| lane_reports(ledger, lanes, summaries)),
         }
@@ -306,16 +320,13 @@ fn total_tiles(figures: &LedgerFigures, sees_transfers: bool, words: &Words) -> 
     ]
 }
 
-fn window_tile(windows: &[WindowView], transfers: u64, now: Timestamp, words: &Words) -> Option<Tile> {
-    let open = windows.iter().find(|window| window.state == "OPEN")?;
-    let age = show::duration(now.ms_since(open.created_date.0), words);
+fn window_tile(settlement: &SettlementFigures, now: Timestamp, words: &Words) -> Option<Tile> {
+    let (window, opened) = settlement.open?;
+    let age = show::duration(now.ms_since(opened), words);
     Some(Tile {
         label: words.tile_window,
-        value: show::number(transfers, words),
-        note: fill(
-            words.tile_window_note,
-            &[("window", &open.settlement_window_id.to_string()), ("age", &age)],
-        ),
+        value: show::number(settlement.open_transfers, words),
+        note: fill(words.tile_window_note, &[("window", &window.to_string()), ("age", &age)]),
         tone: Tone::Plain,
         href: Some("/console/settlement"),
     })
@@ -349,11 +360,10 @@ fn waiting_settlement(figures: &LedgerFigures, now: Timestamp, words: &Words) ->
             href: "/console/approvals",
         });
     }
-    let Some(windows) = &figures.windows else { return waiting };
-    let unsettled = windows.iter().filter(|window| matches!(window.state, "CLOSED" | "ABORTED")).count();
+    let Some(settlement) = &figures.settlement else { return waiting };
     for (count, one, many) in [
-        (unsettled, words.waiting_window_one, words.waiting_windows),
-        (figures.open_settlements, words.waiting_settlement_one, words.waiting_settlements),
+        (settlement.unsettled, words.waiting_window_one, words.waiting_windows),
+        (settlement.settlements, words.waiting_settlement_one, words.waiting_settlements),
     ] {
         if count > 0 {
             let text = counted(count as u64, one, many, words);

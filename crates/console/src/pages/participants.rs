@@ -3,12 +3,11 @@
 use std::collections::BTreeSet;
 
 use askama::Template;
-use axum::extract::Path;
 use axum::response::Response;
 use upesi_admin::ApiError;
 use upesi_admin::reads::{
-    Decimal, Flag, LaneReport, Parameters, ParticipantDetail, PositionSummary, find_callbacks, lane_reports,
-    participant, position_summaries,
+    Decimal, Flag, LaneReport, Parameters, ParticipantDetail, PositionSummary, Segments, TransferPage,
+    find_callbacks, lane_reports, participant, position_summaries,
 };
 
 use super::callbacks::callback_table;
@@ -156,7 +155,7 @@ struct ParticipantPage {
 }
 
 /// The page of a participant.
-pub async fn show(page: PageCall, Path(name): Path<String>) -> Result<Response, ApiError> {
+pub async fn show(page: PageCall, Segments(name): Segments<String>) -> Result<Response, ApiError> {
     let words = page.words;
     let lanes = page.may("/lanes").then(|| page.context.lanes.lanes());
     let wanted = name.clone();
@@ -171,8 +170,8 @@ pub async fn show(page: PageCall, Path(name): Path<String>) -> Result<Response, 
     let name = detail.participant.name.clone();
     let mut transfers = match page.may("/transfers") {
         true => {
-            let found = newest(&page, &[("fsp", name.clone())], None, RECENT).await?;
-            Some(transfer_table(&found.transfers, words))
+            let found = newest(&page, &[("fsp", name.clone())], None, RECENT).await;
+            Some(recent_transfers(found, words)?)
         }
         false => None,
     };
@@ -213,6 +212,15 @@ pub async fn show(page: PageCall, Path(name): Path<String>) -> Result<Response, 
         endpoints,
         bindings,
     })
+}
+
+/// The newest transfers. If other callers are searching, a note instead.
+fn recent_transfers(found: Result<TransferPage, ApiError>, words: &'static Words) -> Result<Table, ApiError> {
+    match found {
+        Ok(found) => Ok(transfer_table(&found.transfers, words)),
+        Err(error) if error.name() == "busy" => Ok(transfer_table(&[], words).or_else(words.transfers_busy)),
+        Err(error) => Err(error),
+    }
 }
 
 fn facts(detail: &ParticipantDetail, words: &Words) -> Vec<(&'static str, Cell)> {
@@ -280,4 +288,17 @@ fn binding_table(detail: &ParticipantDetail, words: &'static Words) -> Table {
     let row = |one: &upesi_admin::reads::BindingView| vec![Cell::text(one.kind), Cell::code(&one.value)];
     let rows = detail.bindings.iter().map(row).collect();
     Table::new("bindings", words.bindings_caption, columns, rows, words).or_else(words.bindings_empty)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::words::ENGLISH;
+
+    #[test]
+    fn busy_search_is_a_note_and_other_errors_stay() {
+        let table = recent_transfers(Err(upesi_engine::SubmitError::Busy.into()), &ENGLISH).unwrap();
+        assert_eq!(table.empty, ENGLISH.transfers_busy);
+        assert!(recent_transfers(Err(upesi_engine::SubmitError::Stopped.into()), &ENGLISH).is_err());
+    }
 }

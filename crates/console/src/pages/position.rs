@@ -7,10 +7,9 @@ use crate::show;
 use crate::table::{Bar, Cell, Mark, Tone};
 use crate::words::{Words, fill};
 
-/// Share of a limit that alarms if the limit has none of its own, in hundredths of a percent.
-const ALARM_BASIS_POINTS: i64 = 9_000;
 /// The whole of a limit, in hundredths of a percent.
 const WHOLE_BASIS_POINTS: i64 = 10_000;
+
 /// The lower of cap and cover.
 fn bound(position: &PositionSummary) -> Amount {
     let Decimal(cover) = position.cover;
@@ -24,7 +23,7 @@ pub(super) fn free(position: &PositionSummary) -> i128 {
 
 /// The used share of the limit: above the alarm it is a warning, and from the whole on nothing more can be sent.
 pub(super) fn position_tone(position: &PositionSummary) -> Tone {
-    let alarm = position.alarm_basis_points.map_or(ALARM_BASIS_POINTS, i64::from);
+    let alarm = i64::from(position.alarm_basis_points);
     let is_owing = position.position.0 > Amount::ZERO;
     match position.utilisation_basis_points {
         None if is_owing => Tone::Bad,
@@ -98,7 +97,7 @@ mod tests {
             position: amount(position),
             cover: amount(cover),
             cap: cap.map(amount),
-            alarm_basis_points: Some(8_000),
+            alarm_basis_points: 8_000,
             reserved: amount("0"),
             utilisation_basis_points: used,
         }

@@ -3,12 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use askama::Template;
-use axum::extract::Path;
 use axum::response::Response;
 use upesi_admin::ApiError;
 use upesi_admin::reads::{
-    PairView, PairsView, SettlementView, WindowView, pairs, recent_settlements, recent_windows,
-    settlement as one_settlement, window as one_window,
+    PairKey, PairView, PairsView, Segments, SettlementView, WindowView, newest_settlements, newest_windows,
+    pairs_behind, settlement as one_settlement, window as one_window,
 };
 use upesi_types::Currency;
 
@@ -17,10 +16,14 @@ use crate::show;
 use crate::table::{Cell, Column, Table, Tone};
 use crate::words::{Words, fill};
 
-/// Number of windows, and of settlements, in the lists.
-const LISTED: usize = 200;
-/// Maximum number of pairs of a window that a page reads.
+/// Number of windows, and of settlements, per page.
+const LISTED: usize = 100;
+/// Number of pairs of a window per page.
 const PAIRS_MAX: usize = 10_000;
+/// Parameters of the positions in the lists.
+const WINDOWS_BEFORE: &str = "windows-before";
+const SETTLEMENTS_BEFORE: &str = "settlements-before";
+const PAIRS_AFTER: &str = "pairs-after";
 /// Maximum number of DFSPs in a matrix.
 const MATRIX_MAX: usize = 40;
 
@@ -30,25 +33,40 @@ struct SettlementPage {
     frame: Frame,
     words: &'static Words,
     windows: Table,
+    /// The URL of older windows.
+    older_windows: Option<String>,
     settlements: Table,
+    /// The URL of older settlements.
+    older_settlements: Option<String>,
 }
 
 /// The lists of windows and settlements.
 pub async fn list(page: PageCall) -> Result<Response, ApiError> {
     let words = page.words;
     let sees_settlements = page.may("/v2/settlements");
+    let before = |name| page.parameters.get(name).and_then(|before| before.parse().ok());
+    let [windows_before, settlements_before] = [WINDOWS_BEFORE, SETTLEMENTS_BEFORE].map(before);
     let asked = page.ask(move |ledger| {
-        let settlements = sees_settlements.then(|| recent_settlements(ledger, LISTED));
-        (recent_windows(ledger, LISTED), ledger.open_window_transfers(), settlements.unwrap_or_default())
+        let settlements = sees_settlements.then(|| newest_settlements(ledger, settlements_before, LISTED));
+        let windows = newest_windows(ledger, windows_before, LISTED);
+        (windows, ledger.open_window_transfers(), settlements.unwrap_or_default())
     });
-    let (stamp, (windows, open_transfers, settlements)) = asked.await?;
+    let (stamp, ((windows, next_window), open_transfers, (settlements, next_settlement))) = asked.await?;
     let mut windows = window_table(&windows, open_transfers, words);
     let mut settlements = settlement_table(&settlements, words);
     if let Some(csv) = page.export(stamp, &mut [&mut windows, &mut settlements]) {
         return Ok(csv);
     }
     let frame = page.frame(Section::Settlement, words.settlement_title, stamp);
-    html(&SettlementPage { frame, words, windows, settlements })
+    let older = |name, next: Option<u32>| next.map(|next| page.url_with(&[(name, &next.to_string())]));
+    html(&SettlementPage {
+        frame,
+        words,
+        windows,
+        older_windows: older(WINDOWS_BEFORE, next_window),
+        settlements,
+        older_settlements: older(SETTLEMENTS_BEFORE, next_settlement),
+    })
 }
 
 fn window_url(id: u32) -> String {
@@ -185,6 +203,8 @@ struct WindowPage {
     /// The reasons why matrices are left out.
     notes: Vec<String>,
     pairs: Table,
+    /// The URL of the next pairs.
+    next: Option<String>,
 }
 
 /// The obligations of a window in a currency, from payers (rows) to payees (columns).
@@ -212,14 +232,15 @@ struct Net {
 }
 
 /// The page of a window.
-pub async fn window(page: PageCall, Path(text): Path<String>) -> Result<Response, ApiError> {
+pub async fn window(page: PageCall, Segments(text): Segments<String>) -> Result<Response, ApiError> {
     let words = page.words;
     let id = read_id(&text, words)?;
     let sees_pairs = page.may("/v2/settlementWindows/{id}/pairs");
+    let after = page.parameters.get(PAIRS_AFTER).and_then(PairKey::parse);
     let asked = page.ask(move |ledger| -> Result<_, ApiError> {
         let window = one_window(ledger, id)?;
         // The sums of old windows are dropped.
-        let found = sees_pairs.then(|| pairs(ledger, id, PAIRS_MAX)).and_then(Result::ok);
+        let found = sees_pairs.then(|| pairs_behind(ledger, id, after, PAIRS_MAX)).and_then(Result::ok);
         Ok((window, found))
     });
     let (stamp, found) = asked.await?;
@@ -228,6 +249,11 @@ pub async fn window(page: PageCall, Path(text): Path<String>) -> Result<Response
     let mut table = pair_table(listed, words);
     if pairs.is_none() {
         table.empty = words.pairs_dropped.to_owned();
+    }
+    let next = pairs.as_ref().and_then(|pairs| pairs.next);
+    let is_whole = after.is_none() && next.is_none();
+    if !is_whole {
+        table.part = Some(pairs_part(id, listed.len(), words));
     }
     if let Some(csv) = page.export(stamp, &mut [&mut table]) {
         return Ok(csv);
@@ -245,10 +271,17 @@ pub async fn window(page: PageCall, Path(text): Path<String>) -> Result<Response
     for id in settlements {
         facts.push((words.column_settlement, Cell::text(&id.to_string()).link(settlement_url(id))));
     }
-    let is_whole = pairs.as_ref().is_none_or(|pairs| pairs.next.is_none());
-    let (matrices, notes) = matrices(id, listed, is_whole, words);
+    // A matrix of only some pairs would have wrong sums.
+    let (matrices, notes) = if is_whole { matrices(listed, words) } else { Default::default() };
     let frame = page.frame(Section::Settlement, &title, stamp);
-    html(&WindowPage { frame, words, facts, matrices, notes, pairs: table })
+    let next = next.map(|next| page.url_with(&[(PAIRS_AFTER, &next.to_string())]));
+    html(&WindowPage { frame, words, facts, matrices, notes, pairs: table, next })
+}
+
+/// What is missing in a page of pairs.
+fn pairs_part(id: u32, shown: usize, words: &Words) -> String {
+    let shown = show::number(shown as u64, words);
+    fill(words.pairs_cut, &[("shown", &shown), ("window", &id.to_string())])
 }
 
 fn pair_table(pairs: &[PairView], words: &'static Words) -> Table {
@@ -272,14 +305,8 @@ fn pair_table(pairs: &[PairView], words: &'static Words) -> Table {
     Table::new("pairs", words.pairs_caption, columns, rows.collect(), words).or_else(words.pairs_empty)
 }
 
-/// One matrix for each currency that has few enough DFSPs, and a note for each other currency. If there are more pairs
-/// than these, one note without a matrix, because all sums would be wrong.
-fn matrices(id: u32, pairs: &[PairView], is_whole: bool, words: &Words) -> (Vec<Matrix>, Vec<String>) {
-    if !is_whole {
-        let shown = show::number(pairs.len() as u64, words);
-        let values = [("shown", &*shown), ("window", &id.to_string())];
-        return (Vec::new(), vec![fill(words.pairs_cut, &values)]);
-    }
+/// One matrix for each currency that has few enough DFSPs, and a note for each other currency.
+fn matrices(pairs: &[PairView], words: &Words) -> (Vec<Matrix>, Vec<String>) {
     let mut by_currency = BTreeMap::<Currency, Vec<&PairView>>::new();
     for pair in pairs {
         by_currency.entry(pair.currency.0).or_default().push(pair);
@@ -366,7 +393,7 @@ const STAGES: [&str; 6] = [
 ];
 
 /// The page of a settlement.
-pub async fn settlement(page: PageCall, Path(text): Path<String>) -> Result<Response, ApiError> {
+pub async fn settlement(page: PageCall, Segments(text): Segments<String>) -> Result<Response, ApiError> {
     let words = page.words;
     let id = read_id(&text, words)?;
     let (stamp, found) = page.ask(move |ledger| one_settlement(ledger, id)).await?;
@@ -471,13 +498,15 @@ mod tests {
     use super::*;
     use crate::words::ENGLISH;
 
+    /// A cut list must not be mistaken for the whole, neither in the page nor in the file.
     #[test]
-    fn cut_list_of_pairs_has_a_note_instead_of_matrices() {
-        let (matrices, notes) = matrices(7, &[], false, &ENGLISH);
-        assert_eq!(matrices, []);
-        assert!(
-            notes.len() == 1 && notes[0].contains("--kind obligations --data DIR --window 7 "),
-            "{notes:?}"
-        );
+    fn part_of_the_pairs_is_named_in_page_and_export() {
+        let mut table = pair_table(&[], &ENGLISH);
+        table.part = Some(pairs_part(7, 10_000, &ENGLISH));
+        let note = "10,000 pairs";
+        let html = table.to_string();
+        assert!(html.contains(note) && html.contains("--kind obligations --data DIR --window 7 "), "{html}");
+        let csv = table.to_csv();
+        assert!(csv.lines().last().is_some_and(|line| line.contains(note)), "{csv}");
     }
 }

@@ -1,11 +1,11 @@
 //! One transfer: its sentence, its timeline, its money, its callbacks.
 
 use askama::Template;
-use axum::extract::Path;
 use axum::response::Response;
 use upesi_admin::ApiError;
 use upesi_admin::reads::{
-    PositionSummary, ProgressView, ToldView, TransferView, position_summaries, read_progress, read_transfer,
+    PositionSummary, ProgressView, Segments, ToldView, TransferView, position_summaries, read_progress,
+    read_transfer,
 };
 use upesi_types::{Timestamp, TransferId};
 
@@ -43,7 +43,7 @@ struct TransferPage {
 }
 
 /// The page of a transfer.
-pub async fn show(page: PageCall, Path(text): Path<String>) -> Result<Response, ApiError> {
+pub async fn show(page: PageCall, Segments(text): Segments<String>) -> Result<Response, ApiError> {
     let words = page.words;
     let id = TransferId::parse(&text).ok_or_else(|| ApiError::malformed(words.transfer_no_id))?;
     let transfer = read_transfer(&page.call, id).await?;
@@ -110,11 +110,11 @@ fn story<'a>(transfer: &'a TransferView, progress: Option<&'a ProgressView>, wor
         money,
         public_state: transfer.transfer_state,
         state: state_word(transfer, words).1,
-        since: show::instant(transfer.completed_date.unwrap_or(transfer.prepared_date).0),
-        expires: show::instant(transfer.expiration.0),
+        since: show::zoned(transfer.completed_date.unwrap_or(transfer.prepared_date).0, words),
+        expires: show::zoned(transfer.expiration.0, words),
         error: error.map(|error| (&*error.error_code, &*error.error_description)),
         operator_reason: transfer.operator_reason.as_deref(),
-        callbacks: callbacks.iter().map(told).collect(),
+        callbacks: callbacks.iter().map(|one| told(one, words)).collect(),
         is_whole: progress.is_none_or(|progress| progress.is_whole),
         settlement: progress.and_then(|progress| progress.settlement.as_ref()).map(|one| StorySettlement {
             window: one.window_id,
@@ -127,13 +127,13 @@ fn story<'a>(transfer: &'a TransferView, progress: Option<&'a ProgressView>, wor
     }
 }
 
-fn told(told: &ToldView) -> StoryCallback<'_> {
+fn told<'a>(told: &'a ToldView, words: &Words) -> StoryCallback<'a> {
     StoryCallback {
         key: "",
         participant: &told.participant,
         message: &told.message,
         state: told.state,
-        delivered: told.delivered_date.map(|at| show::instant(at.0)),
+        delivered: told.delivered_date.map(|at| show::zoned(at.0, words)),
         attempts: told.attempts,
         reason: told.reason.as_deref(),
     }

@@ -4,7 +4,7 @@ use crate::common::{Hub, contains, text};
 use crate::headers::PAGES;
 
 /// The token of a new operator with these roles, perhaps of a DFSP.
-async fn operator(hub: &Hub, by: &str, name: &str, role: &str, participant: Option<&str>) -> String {
+pub async fn operator(hub: &Hub, by: &str, name: &str, role: &str, participant: Option<&str>) -> String {
     let lines = format!("authorization: Bearer {by}\r\ncontent-type: application/json\r\n");
     let participant = participant.map_or_else(String::new, |name| format!(",\"participant\":\"{name}\""));
     let body = format!("{{\"name\":\"{name}\",\"roles\":[\"{role}\"]{participant}}}");
@@ -15,7 +15,7 @@ async fn operator(hub: &Hub, by: &str, name: &str, role: &str, participant: Opti
     token.split('"').next().unwrap().to_owned()
 }
 
-async fn status(hub: &Hub, token: &str, path: &str) -> u16 {
+pub async fn status(hub: &Hub, token: &str, path: &str) -> u16 {
     hub.send(&format!("authorization: Bearer {token}\r\n"), "GET", path, "").await.status
 }
 
@@ -27,15 +27,21 @@ async fn hub_with_admin() -> (Hub, String) {
 }
 
 #[tokio::test]
-async fn stranger_sees_how_to_log_in_and_nothing_else() {
+async fn stranger_is_led_to_the_login_page_and_sees_nothing_else() {
     let (hub, _) = hub_with_admin().await;
     for path in PAGES.into_iter().chain(["/console/participants/green", "/console/windows/1"]) {
-        for lines in ["", "authorization: Bearer wrong\r\n"] {
-            let answer = hub.send(lines, "GET", path, "").await;
-            assert_eq!(answer.status, 401, "{path}");
-            contains(&answer.body, &["Login required", "the console has no login page yet"]);
-            for secret in ["green", "Participants", "record", "Protections"] {
-                assert!(!text(&answer.body).contains(secret), "{path} {secret}: {}", answer.body);
+        let answer = hub.send("authorization: Bearer wrong\r\n", "GET", path, "").await;
+        assert_eq!(answer.status, 401, "{path}");
+        contains(&answer.body, &["Login required", "The hub did not accept the token"]);
+        let redirected = hub.send("", "GET", path, "").await;
+        let target = format!("/console/login?next={}", upesi_types::text::url_part(path));
+        assert_eq!((redirected.status, redirected.header("location")), (303, Some(&*target)), "{path}");
+        assert_eq!(redirected.body, "");
+        let login = hub.send("", "GET", &target, "").await;
+        assert_eq!(login.status, 200, "{path}");
+        for secret in ["green", "Participants", "record", "Protections"] {
+            for body in [&answer.body, &login.body] {
+                assert!(!text(body).contains(secret), "{path} {secret}: {body}");
             }
         }
     }
@@ -126,7 +132,7 @@ async fn overview_shows_traffic_totals_and_links_only_with_permission() {
 #[tokio::test]
 async fn login_page_may_load_its_style_sheet() {
     let (hub, _) = hub_with_admin().await;
-    let page = hub.send("", "GET", "/console", "").await;
+    let page = hub.send("", "GET", "/console/login", "").await;
     let at = page.body.find("/console/assets/console-").unwrap();
     let url = page.body[at..].split('"').next().unwrap();
     assert_eq!(hub.send("", "GET", url, "").await.status, 200);

@@ -8,7 +8,7 @@ use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use upesi_admin::{
-    Access, AccessOptions, AdminContext, AdminService, BOOTSTRAP_FILE, BREAK_GLASS_FILE, Lanes,
+    Access, AccessOptions, AdminContext, AdminService, BOOTSTRAP_FILE, BREAK_GLASS_FILE, Lanes, Operation,
     make_bootstrap,
 };
 use upesi_delivery::lanes::{Failure, LaneStatus};
@@ -18,6 +18,7 @@ use upesi_engine::{
 };
 use upesi_http::{BreakerState, Server, Workers};
 use upesi_ledger::{CallbackKey, Command, ParticipantId};
+use upesi_testsupport::lanes::lane;
 use upesi_testsupport::scheme::{TestClock, fulfil, id, onboard, prepare};
 use upesi_types::Timestamp;
 
@@ -31,30 +32,14 @@ pub struct TwoLanes {
 
 impl Lanes for TwoLanes {
     fn lanes(&self) -> Vec<LaneStatus> {
-        let lane = |number, breaker, last_error| LaneStatus {
-            target: ParticipantId::new(number).unwrap(),
-            elsewhere: false,
-            queued: 1,
-            retrying: 2,
-            retrying_on_disk: 0,
+        let of = |number, breaker, last_error| LaneStatus {
             refused: 0,
-            refuses_new: false,
-            in_flight: 0,
-            bytes: 4,
-            catching_up: false,
             breaker,
             delivered: 1_234_567,
-            failed: 6,
-            breaker_opened: 0,
-            catch_ups: 1,
-            backlog_failures: 0,
-            parked: 7,
-            relayed: 8,
-            relay_failures: 9,
             last_error,
-            oldest_pending: None,
+            ..lane(ParticipantId::new(number).unwrap())
         };
-        vec![lane(2, BreakerState::Closed, None), lane(3, BreakerState::Open, Some(self.error.clone()))]
+        vec![of(2, BreakerState::Closed, None), of(3, BreakerState::Open, Some(self.error.clone()))]
     }
 
     fn failures(&self, _: &[CallbackKey]) -> Vec<Failure> {
@@ -84,6 +69,8 @@ pub struct Hub {
     address: SocketAddr,
     directory: TempDir,
     engine: Option<Engine>,
+    /// All operations of the API.
+    pub operations: Vec<Operation>,
     _server: Server,
     _workers: Workers,
 }
@@ -130,6 +117,7 @@ impl Hub {
         let bound = Server::bind("127.0.0.1:0".parse().unwrap()).unwrap();
         let address = bound.local_addr();
         let service = AdminService::with_pages(context, upesi_console::PAGES);
+        let operations = service.operations().to_vec();
         let server = Server::serve(bound, upesi_admin::limits(64), &workers, Arc::new(service));
         Self {
             handle,
@@ -138,6 +126,7 @@ impl Hub {
             address,
             directory,
             engine: Some(engine),
+            operations,
             _server: server,
             _workers: workers,
         }
@@ -154,11 +143,16 @@ impl Hub {
     }
 
     pub async fn send(&self, lines: &str, method: &str, path: &str, body: &str) -> Answer {
+        self.send_bytes(lines, method, path, body.as_bytes()).await
+    }
+
+    /// Sends a request with any body.
+    pub async fn send_bytes(&self, lines: &str, method: &str, path: &str, body: &[u8]) -> Answer {
         let length = body.len();
         let head = format!("{method} {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n{lines}");
-        let request = format!("{head}content-length: {length}\r\n\r\n{body}");
+        let head = format!("{head}content-length: {length}\r\n\r\n");
         let mut stream = TcpStream::connect(self.address).await.unwrap();
-        stream.write_all(request.as_bytes()).await.unwrap();
+        stream.write_all(&[head.as_bytes(), body].concat()).await.unwrap();
         let mut answer = String::new();
         stream.read_to_string(&mut answer).await.unwrap();
         let (head, body) = answer.split_once("\r\n\r\n").unwrap();
@@ -236,4 +230,11 @@ pub fn contains(html: &str, texts: &[&str]) {
         };
         rest = after;
     }
+}
+
+/// The first link of a page that begins with this text.
+pub fn link(html: &str, begin: &str) -> String {
+    let mut links = html.split("href=\"").skip(1).map(|rest| rest.split('"').next().unwrap());
+    let found = links.find(|link| link.starts_with(begin));
+    found.unwrap_or_else(|| panic!("no link {begin} in {html}")).replace("&#38;", "&")
 }

@@ -1,8 +1,12 @@
 //! The content of each page.
 
-use upesi_testsupport::scheme::{id, prepare};
+use upesi_ledger::command::{
+    AuditedCommand, Authority, OperatorAction, ProposalDecision, ProposalDecisionKind,
+};
+use upesi_ledger::{AdminCommand, AuditActor, BindingKind, ChangeSet, Command, SetChange};
+use upesi_testsupport::scheme::{amount, id, kes, name, prepare};
 
-use crate::common::{Hub, contains, text};
+use crate::common::{Hub, contains, link, text};
 
 /// Two DFSPs: one payment is committed, one waits for the payee.
 async fn traded() -> Hub {
@@ -132,6 +136,14 @@ async fn search_leads_to_a_transfer_or_a_list_and_keeps_parties_out_of_urls() {
         assert_eq!((personal.status, personal.header("location")), (200, None), "{text}");
         assert!(!personal.body.contains("2600010000"), "{}", personal.body);
     }
+    for text in ["amount%3A260001000000001", "2600010", "260+001+000", "payer%3Atel2600010", "payer%3Aamina"]
+    {
+        let found = search(text).await;
+        assert_eq!((found.status, found.header("location")), (200, None), "{text}");
+        for link in found.body.split("href=\"").skip(1).map(|rest| rest.split('"').next().unwrap()) {
+            assert!(!link.contains("260") && !link.contains("amina"), "{text}: {link}");
+        }
+    }
     let unknown = search(&format!("{}+purple", id(1))).await;
     assert_eq!((unknown.status, unknown.header("location")), (200, None));
     contains(&unknown.body, &["purple is neither an identifier of a transfer"]);
@@ -155,10 +167,51 @@ async fn list_of_transfers_is_newest_first_and_continues() {
         &page,
         &["Transfers 100", "blue 103.00 KES", "blue 102.00 KES", "blue 4.00 KES", "Continue the search"],
     );
-    let (_, next) = page.split_once("href=\"/console/transfers?before=").unwrap();
-    let next = next.split('"').next().unwrap();
-    let rest = hub.page(&format!("/console/transfers?before={next}")).await;
+    let rest = hub.page(&link(&page, "/console/transfers?cursor=")).await;
     contains(&rest, &["Transfers 3", "blue 3.00 KES", "blue 2.00 KES", "blue 1.00 KES"]);
+}
+
+/// Such a text is never a part of a URL, so the following pages and the export need requests with a body.
+#[tokio::test]
+async fn search_outside_the_url_continues_and_exports() {
+    let hub = Hub::with_dfsps(&["green", "blue"]).await;
+    for number in 1..=103 {
+        hub.pay(number, "green", "blue", "26000100").await;
+    }
+    hub.pay(104, "green", "blue", "5").await;
+    let post = async |rest: &str| {
+        hub.send("", "POST", "/console/transfers", &format!("q=amount%3A26000100{rest}")).await
+    };
+    let first = post("").await;
+    assert_eq!((first.status, first.header("location")), (200, None));
+    contains(&first.body, &["Transfers 100", "26,000,100.00 KES", "CSV", "Continue the search"]);
+    assert!(
+        first.body.contains("<input type=\"hidden\" name=\"q\" value=\"amount:26000100\">"),
+        "{}",
+        first.body
+    );
+    assert!(!first.body.contains("q=amount%3A26"), "{}", first.body);
+    let (_, cursor) = first.body.split_once("name=\"cursor\" value=\"").unwrap();
+    let cursor = cursor.split('"').next().unwrap();
+    contains(&post(&format!("&cursor={cursor}")).await.body, &["Transfers 3"]);
+    let csv = post("&csv=transfers").await;
+    assert_eq!(csv.header("content-type"), Some("text/csv; charset=utf-8; header=present"));
+    assert_eq!(csv.body.matches("26000100.00,KES").count(), 100, "{}", csv.body);
+    assert_eq!(csv.body.lines().count(), 101);
+}
+
+#[tokio::test]
+async fn times_name_their_zone() {
+    let hub = traded().await;
+    let page = hub.page("/console/transfers").await;
+    contains(&page, &["Prepared (UTC)", "2031-04-01 10:00:00"]);
+    let page = hub.page(&format!("/console/transfers/{}", id(1))).await;
+    contains(&page, &["Begin (UTC)", "Time (UTC)", "Prepared 2031-04-01 10:00:00 UTC"]);
+    contains(&hub.page("/console/settlement").await, &["Opened (UTC)", "Changed (UTC)"]);
+    contains(&hub.page("/console/system").await, &["Value", "Started 2031-04-01 10:00:00 UTC"]);
+    contains(&hub.page("/console/participants/green").await, &["Created 2031-04-01 10:00:00 UTC"]);
+    let csv = hub.page("/console/transfers?csv=transfers").await;
+    assert!(csv.starts_with("prepared,transfer,") && csv.contains("\r\n2031-04-01T10:00:00.000Z,"), "{csv}");
 }
 
 #[tokio::test]
@@ -170,7 +223,7 @@ async fn transfer_is_told_in_a_sentence_a_timeline_and_movements() {
         &[
             "✓ committed",
             "1,250.50 KES",
-            "green pays 1,250.50 KES to blue: committed since 2031-04-01 10:00:00.000 .",
+            "green pays 1,250.50 KES to blue: committed since 2031-04-01 10:00:00.000 UTC .",
             "Next step the hub has to deliver the pending callbacks",
             "Settlement settlement window 1 is open, not in a settlement yet.",
             "Timeline",
@@ -262,6 +315,31 @@ async fn window_and_settlement_show_obligations_and_a_zero_sum() {
 }
 
 #[tokio::test]
+async fn every_window_and_settlement_is_reachable() {
+    let hub = Hub::with_dfsps(&["green", "blue"]).await;
+    for number in 1..=102 {
+        hub.pay(number, "green", "blue", "5").await;
+        let path = format!("/v2/settlementWindows/{number}");
+        hub.change("POST", &path, r#"{"state":"CLOSED","reason":"end of day"}"#).await;
+        let windows = format!("[{{\"id\":{number}}}]");
+        let body = format!(
+            "{{\"settlementModel\":\"DEFERREDNET\",\"reason\":\"EOD\",\"settlementWindows\":{windows}}}"
+        );
+        hub.change("POST", "/v2/settlements", &body).await;
+    }
+    contains(&hub.page("/console").await, &["102 settlements are in progress"]);
+    let page = hub.page("/console/settlement").await;
+    contains(
+        &page,
+        &["Settlement windows 100", "103 open", "102 ◷", "4 ◷", "Older windows", "Settlements 100"],
+    );
+    let older = hub.page(&link(&page, "/console/settlement?windows-before=")).await;
+    contains(&older, &["Settlement windows 3", "3 ◷", "1 ◷", "Settlements 100", "Older settlements"]);
+    let older = hub.page(&link(&page, "/console/settlement?settlements-before=")).await;
+    contains(&older, &["Settlement windows 100", "Settlements 2", "2 ◷ created", "1 ◷ created"]);
+}
+
+#[tokio::test]
 async fn window_of_many_dfsps_says_that_the_matrix_is_left_out() {
     let names: Vec<_> = (1..=41).map(|number| format!("dfsp{number}")).collect();
     let hub = Hub::with_dfsps(&names.iter().map(|name| &**name).collect::<Vec<_>>()).await;
@@ -320,4 +398,75 @@ async fn system_shows_parts_and_progress() {
 async fn approvals_without_second_person_say_so() {
     let hub = Hub::with_dfsps(&["green"]).await;
     contains(&hub.page("/console/approvals").await, &["requires no second person", "No proposal waits."]);
+}
+
+/// An operator's action. The policy may require a second person for it.
+async fn act(hub: &Hub, operator: &str, action: OperatorAction) {
+    let by = AuditActor {
+        operator: operator.into(),
+        known_by: "token 1".into(),
+        address: None,
+        on_behalf_of: None,
+        action: "limit.raise".into(),
+        reason: Some("more business".into()),
+    };
+    hub.submit(Command::Audited(Box::new(AuditedCommand { by, action, authority: Authority::ALL }))).await;
+}
+
+fn raise(cap: &str) -> AdminCommand {
+    AdminCommand::SetLimit {
+        name: name("blue"),
+        currency: kes(),
+        net_debit_cap: amount(cap),
+        alarm_basis_points: 1_000,
+    }
+}
+
+fn decision(id: u64, kind: ProposalDecisionKind) -> OperatorAction {
+    OperatorAction::Decide(ProposalDecision { id, kind, comment: None })
+}
+
+#[tokio::test]
+async fn ended_proposals_are_newest_first_and_all_reachable() {
+    let hub = Hub::with_dfsps(&["green", "blue"]).await;
+    for number in 1..=104 {
+        act(&hub, "maker", OperatorAction::Change(raise("2000000000"))).await;
+        if number < 104 {
+            act(&hub, "maker", decision(number, ProposalDecisionKind::Withdraw)).await;
+        }
+    }
+    let page = hub.page("/console/approvals").await;
+    let ended = "Ended proposals, newest first";
+    contains(
+        &page,
+        &["Open 1", "Proposal 104", &format!("{ended} 100"), "103 ▲ withdrawn", "102 ▲ withdrawn"],
+    );
+    contains(&page, &["4 ▲ withdrawn", "Next page"]);
+    let rest = hub.page(&link(&page, "/console/approvals?before=")).await;
+    contains(&rest, &["Proposal 104", &format!("{ended} 3"), "3 ▲ withdrawn", "1 ▲ withdrawn"]);
+    assert!(!text(&rest).contains("Next page"), "{rest}");
+}
+
+/// A set that stopped waits for a person, as a pending one does.
+#[tokio::test]
+async fn stopped_change_set_is_open_with_its_reason() {
+    let hub = Hub::with_dfsps(&["green", "blue"]).await;
+    let bind = |to: &str| AdminCommand::AddBinding {
+        name: name(to),
+        kind: BindingKind::SanDns,
+        value: "a.example".into(),
+    };
+    let changes = [raise("2000000000"), bind("green")].map(SetChange::new);
+    let set = AdminCommand::ChangeSet(ChangeSet { name: "new rules".into(), changes: changes.into() });
+    act(&hub, "maker", OperatorAction::Change(set)).await;
+    act(&hub, "checker", decision(1, ProposalDecisionKind::Approve(|_| "the binding exists".to_owned())))
+        .await;
+    hub.submit(Command::Admin(bind("blue"))).await;
+    upesi_admin::continue_change_sets(hub.handle.clone()).await;
+    let page = hub.page("/console/approvals").await;
+    contains(
+        &page,
+        &["Open 1", "Proposal 1", "The change set has stopped: 1 of 2 changes are made.", "Ended"],
+    );
+    contains(&page, &["upesi admin approve 1", "No proposal has ended yet."]);
 }

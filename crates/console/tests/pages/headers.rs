@@ -85,3 +85,31 @@ async fn search_form_of_own_page_is_accepted() {
     let without_origin = "origin: null\r\nsec-fetch-site: same-origin\r\n";
     assert_eq!(hub.send(without_origin, "POST", "/console/transfers", "q=green").await.status, 403);
 }
+
+/// Every error is a page for people or JSON for programs, and never text of a library.
+#[tokio::test]
+async fn request_that_is_not_utf8_gets_the_usual_error() {
+    let hub = Hub::with_dfsps(&["green"]).await;
+    for path in [
+        "/console/transfers/%FF",
+        "/console/participants/%FF",
+        "/console/windows/%FF",
+        "/console/settlements/%FF",
+        "/console/assets/%FF",
+        "/console/transfers?q=%FF",
+        "/console/audit?from=%FF",
+    ] {
+        let answer = hub.send("", "GET", path, "").await;
+        assert!(answer.body.starts_with("<!doctype html>"), "{path}: {}", answer.body);
+    }
+    for body in [&b"q=\xff"[..], b"q=%FF", b"q=%zz", b"q=a b", b"\x00"] {
+        let answer = hub.send_bytes("", "POST", "/console/transfers", body).await;
+        assert!(answer.body.starts_with("<!doctype html>"), "{body:?}: {}", answer.body);
+        assert!(matches!(answer.status, 200 | 400), "{body:?}: {}", answer.status);
+    }
+    for path in ["/participants/%FF", "/transfers/%FF"] {
+        let answer = hub.send("", "GET", path, "").await;
+        assert_eq!(answer.status, 400, "{path}");
+        assert!(answer.body.starts_with("{\"errorInformation\""), "{path}: {}", answer.body);
+    }
+}

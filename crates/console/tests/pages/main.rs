@@ -1,7 +1,9 @@
-//! The pages of the console over a real hub: their contents, permissions, headers, exports, and hostile texts.
+//! The pages of the console over a real hub: their contents, permissions, headers, exports, hostile texts, and the
+//! login.
 
 mod access;
 mod common;
 mod contents;
 mod headers;
 mod hostile;
+mod login;

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Waker};
 
 use upesi_engine::{
-    AnsweringStandby, Availability, EngineHandle, EngineMetrics, EngineOptions, NoEffects, Payload, Search,
-    SearchPosition, SharedParticipants, StandbyEngine, SteppedEngine, Storage, SubmitError,
+    AnsweringStandby, Availability, EngineHandle, EngineMetrics, EngineOptions, NewestPosition, NoEffects,
+    Payload, Search, SearchPosition, SharedParticipants, StandbyEngine, SteppedEngine, Storage, SubmitError,
     first_needed_record, rehearse,
 };
 use upesi_journal::sim_disk::{SimDisk, SurvivingData};
@@ -36,11 +36,16 @@ struct World {
 
 impl World {
     fn new() -> Self {
+        Self::with(true)
+    }
+
+    fn with(keep_segments: bool) -> Self {
         let disk = SimDisk::new(5);
         let storage = Storage { disk: Arc::new(disk.clone()), archive: Arc::new(MemoryArchive::new()) };
         let options = EngineOptions {
             storage: Some(storage),
             segment_bytes: 64 * 1024,
+            keep_segments,
             batch_bytes_max: 16 * 1024,
             fold_every_records: FOLD_EVERY,
             snapshot_every_records: SNAPSHOT_EVERY,
@@ -510,7 +515,14 @@ fn filled() -> (World, Vec<(TransferId, Amount)>) {
 }
 
 fn search(limit: usize, look_at_max: usize, is_sought: fn(&Transfer) -> bool) -> Search {
-    Search { is_sought: Arc::new(is_sought), since: Timestamp::EPOCH, limit, look_at_max }
+    Search {
+        is_sought: Arc::new(is_sought),
+        may_be_sought: Arc::new(|_| true),
+        since: Timestamp::EPOCH,
+        until: None,
+        limit,
+        look_at_max,
+    }
 }
 
 #[test]
@@ -532,6 +544,101 @@ fn search_finds_every_transfer_with_any_page_size() {
         expected.into_iter().filter(|(id, _)| ended.contains(id)).collect::<Vec<_>>()
     });
     assert!(count >= 7, "{count} pages");
+}
+
+/// Goes through the pages of a search from the newest transfer on, and changes the world after each page.
+fn newest_pages(
+    world: &mut World,
+    search: &Search,
+    mut between: impl FnMut(&mut World, &NewestPosition),
+) -> Vec<(TransferId, PublicState)> {
+    let (mut place, mut found, mut pages) = (NewestPosition::START, Vec::new(), 0);
+    loop {
+        let piece = world.during(async |handle| handle.find_newest(search.clone(), place).await.unwrap());
+        assert!(piece.transfers.len() <= search.limit, "{} on a page", piece.transfers.len());
+        found.extend(piece.transfers.iter().map(|transfer| (transfer.id, transfer.public_state())));
+        pages += 1;
+        assert!(pages < 1_000, "the search does not end");
+        match piece.next {
+            Some(next) => place = next,
+            None => return found,
+        }
+        between(world, &place);
+    }
+}
+
+#[test]
+fn newest_search_is_in_the_order_of_prepares_with_any_page_size() {
+    let (mut world, _) = filled();
+    let with_state = |number: u64| {
+        let state = if number < 130 { PublicState::Committed } else { PublicState::Reserved };
+        (id(number), state)
+    };
+    let expected: Vec<_> = (100..130).rev().chain((130..140).rev()).map(with_state).collect();
+    for (limit, look_at_max) in [(1_000, 1_000_000), (1, 1_000_000), (7, 1_000_000), (1_000, 1), (40, 40)] {
+        let found = newest_pages(&mut world, &search(limit, look_at_max, |_| true), |_, _| ());
+        assert_eq!(found, expected, "{limit} of {look_at_max}");
+    }
+    let reserved = |transfer: &Transfer| transfer.public_state() == PublicState::Reserved;
+    let found = newest_pages(&mut world, &search(4, 1_000_000, reserved), |_, _| ());
+    assert_eq!(found, expected[30..]);
+}
+
+/// One page is one search: it starts at the newest record and stops when the page is full.
+#[test]
+fn newest_search_of_one_page_reads_no_more_than_it_needs() {
+    let mut world = World::new();
+    for number in 1..=1_000 {
+        world.pay(number, "1.25");
+    }
+    let looked_at = Arc::new(AtomicUsize::new(0));
+    let counting = Arc::clone(&looked_at);
+    let may_be_sought = move |_: &Transfer| counting.fetch_add(1, Ordering::Relaxed) < usize::MAX;
+    let search = Search { may_be_sought: Arc::new(may_be_sought), ..search(20, 1_000_000, |_| true) };
+    let page = world.during(async |handle| handle.find_newest(search, NewestPosition::START).await.unwrap());
+    assert_eq!(page.transfers.iter().map(|one| one.id).collect::<Vec<_>>(), {
+        (981..=1_000).rev().map(id).collect::<Vec<_>>()
+    });
+    assert!(looked_at.load(Ordering::Relaxed) <= 256, "{looked_at:?}");
+    assert_eq!(page.next, Some(NewestPosition::Recorded(page.transfers[19].prepare_seq)));
+}
+
+/// A transfer that ends between two pages is found once.
+#[test]
+fn newest_search_finds_transfers_once_that_end_meanwhile() {
+    let (mut world, _) = filled();
+    let mut ending = (130..140).rev();
+    let found = newest_pages(&mut world, &search(3, 1_000_000, |_| true), |world, _| {
+        if let Some(number) = ending.next() {
+            world.end(number);
+        }
+    });
+    let ids: Vec<_> = found.iter().map(|(id, _)| *id).collect();
+    assert_eq!(ids, (100..130).rev().chain((130..140).rev()).map(id).collect::<Vec<_>>());
+}
+
+/// Transfers that are older than the journal are in the archive only.
+#[test]
+fn newest_search_goes_on_in_the_archive_behind_a_trimmed_journal() {
+    let mut world = World::with(false);
+    for number in 1..=600 {
+        world.pay(number, "1.25");
+        world.end(number);
+        world.deliver();
+    }
+    let mut begins = None;
+    let found = newest_pages(&mut world, &search(50, 1_000_000, |_| true), |_, place| {
+        if let NewestPosition::Older { begin, .. } = place {
+            begins = Some(*begin);
+        }
+    });
+    assert!(begins.is_some_and(|begin| begin > 1), "the journal is whole: {begins:?}");
+    let mut ids: Vec<_> = found.iter().map(|(id, _)| *id).collect();
+    assert_eq!(ids[..10], (591..=600).rev().map(id).collect::<Vec<_>>());
+    let mut expected: Vec<_> = (1..=600).map(id).collect();
+    ids.sort();
+    expected.sort();
+    assert_eq!(ids, expected, "each is found once");
 }
 
 /// Payments wait for a question as long as it takes to look at so many.

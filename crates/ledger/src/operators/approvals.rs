@@ -53,6 +53,11 @@ impl Approvals {
         self.all.range(id.saturating_add(1)..).map(|(_, proposal)| proposal)
     }
 
+    /// Proposals whose number is smaller than `id`, in falling order.
+    pub fn before(&self, id: u64) -> impl Iterator<Item = &Proposal> {
+        self.all.range(..id).rev().map(|(_, proposal)| proposal)
+    }
+
     /// Pending proposals by expiry.
     pub fn pending(&self) -> impl ExactSizeIterator<Item = &Proposal> {
         self.deadlines.iter().map(|(_, id)| &self.all[id])

@@ -66,6 +66,12 @@ pub struct Limit {
     pub alarm_basis_points: u16,
 }
 
+impl Limit {
+    /// Alarm threshold without another one, in hundredths of a percent. Mojaloop hubs set 10 %, which nearly every DFSP
+    /// always exceeds.
+    pub const ALARM_BASIS_POINTS_DEFAULT: u16 = 8_000;
+}
+
 impl Participant {
     /// The account of a type in a currency.
     pub fn account(&self, currency: Currency, kind: LedgerAccountTypeId) -> Option<AccountId> {

@@ -232,7 +232,8 @@ impl Settlement {
         Some(&mut self.accounts[at])
     }
 
-    pub(crate) const fn is_final(&self) -> bool {
+    /// Whether it is settled or aborted.
+    pub const fn is_final(&self) -> bool {
         matches!(self.state, SettlementState::Settled | SettlementState::Aborted)
     }
 

@@ -19,8 +19,8 @@ use crate::archive::filter::SEGMENT_KEYS_MIN;
 use crate::archive::keyspace::{StoreResources, Watermark, damaged};
 use crate::archive::layout::Layout;
 use crate::archive::{
-    Archive, ArchiveEntry, ArchiveOptions, ArchivePosition, ArchiveStats, check_values, layout, merged,
-    settling,
+    Archive, ArchiveEntry, ArchiveOptions, ArchivePosition, ArchiveStats, DivisionOrder, check_values,
+    layout, merged, settling,
 };
 use crate::{DatabaseKind, TablesError};
 
@@ -433,16 +433,23 @@ impl Archive for FjallArchive {
         &self,
         place: ArchivePosition,
         since: Timestamp,
+        order: DivisionOrder,
         visit: &mut dyn FnMut(ArchivePosition, &[u8]) -> ControlFlow<()>,
     ) -> Result<(), TablesError> {
         if place == ArchivePosition::default() {
             // Pending transfers are written first, once for all visits that continue this one.
             self.sync()?;
         }
-        let divisions = self.inner.divisions();
+        let mut divisions = self.inner.divisions().to_vec();
+        if order == DivisionOrder::YoungestFirst {
+            divisions.reverse();
+        }
+        let is_behind = |division: &Division| match order {
+            DivisionOrder::OldestFirst => division.first_seq >= place.division,
+            DivisionOrder::YoungestFirst => place.division == 0 || division.first_seq <= place.division,
+        };
         let is_wanted = |division: &&Arc<Division>| {
-            division.first_seq >= place.division
-                && division.info().last_time.is_none_or(|last_time| last_time >= since)
+            is_behind(division) && division.info().last_time.is_none_or(|last_time| last_time >= since)
         };
         for division in divisions.iter().filter(is_wanted) {
             let after = place.after.filter(|_| division.first_seq == place.division);

@@ -27,6 +27,7 @@ use upesi_ledger::{CallbackKey, Command, LedgerConfig, ParticipantId, Reply};
 use upesi_parties::builtin::{BuiltInDirectory, BuiltInOptions};
 use upesi_parties::registry::OracleRegistry;
 use upesi_tables::store::{Store, StoreOptions};
+use upesi_testsupport::lanes::lane;
 use upesi_types::{Amount, Currency, FspId, Timestamp, TransferId};
 
 /// Start time of every test.
@@ -52,29 +53,7 @@ struct OneLane;
 
 impl Lanes for OneLane {
     fn lanes(&self) -> Vec<LaneStatus> {
-        vec![LaneStatus {
-            target: ParticipantId::HUB,
-            elsewhere: false,
-            queued: 1,
-            retrying: 2,
-            retrying_on_disk: 1,
-            refused: 2,
-            refuses_new: false,
-            in_flight: 3,
-            bytes: 4,
-            catching_up: true,
-            breaker: BreakerState::Probing,
-            delivered: 5,
-            failed: 6,
-            breaker_opened: 0,
-            catch_ups: 1,
-            backlog_failures: 0,
-            parked: 7,
-            relayed: 8,
-            relay_failures: 9,
-            last_error: Some("connection refused".into()),
-            oldest_pending: None,
-        }]
+        vec![LaneStatus { breaker: BreakerState::Probing, ..lane(ParticipantId::HUB) }]
     }
 
     /// The first callback was tried three times.

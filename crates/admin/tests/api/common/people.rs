@@ -1,36 +1,26 @@
 //! Users of the hub: their devices, enrolments and logins.
 
-use aws_lc_rs::hmac;
 use serde_json::{Value, json};
 use upesi_admin::make_bootstrap;
 use upesi_engine::Clock as _;
+use upesi_testsupport::second_factor;
 
 use super::{Hub, Settings};
 
 pub const PASSWORD: &str = "correct horse battery";
 
-/// A device that shows the codes of a second factor, written without the hub's code.
-pub struct Device {
-    key: hmac::Key,
-}
+/// A user's device that shows the codes of the second factor.
+pub struct Device(second_factor::Device);
 
 impl Device {
     /// Creates a device from the secret in the form that users type.
     pub fn new(secret: &str) -> Self {
-        let digit = |letter: u8| b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567".iter().position(|one| *one == letter);
-        let bits: String = secret.bytes().map(|letter| format!("{:05b}", digit(letter).unwrap())).collect();
-        let bytes: Vec<u8> =
-            (0..bits.len() / 8).map(|at| u8::from_str_radix(&bits[at * 8..at * 8 + 8], 2).unwrap()).collect();
-        assert_eq!(bytes.len(), 20);
-        Self { key: hmac::Key::new(hmac::HMAC_SHA1_FOR_LEGACY_USE_ONLY, &bytes) }
+        Self(second_factor::Device::new(secret))
     }
 
     /// The code at this time.
     pub fn code_at(&self, ms: i64) -> String {
-        let tag = hmac::sign(&self.key, &(ms / 30_000).to_be_bytes());
-        let at = usize::from(tag.as_ref()[19] & 15);
-        let number = u32::from_be_bytes(tag.as_ref()[at..at + 4].try_into().unwrap()) & 0x7fff_ffff;
-        format!("{:06}", number % 1_000_000)
+        self.0.code_at(ms)
     }
 
     /// The code of the hub's next interval, because the present one was already used.

@@ -13,12 +13,9 @@ use crate::operators::outcome::AdminOutcome;
 use crate::operators::refusal::AdminRefusal;
 use crate::scheme::changes::EndpointValue;
 use crate::scheme::endpoint::EndpointType;
-use crate::scheme::participant::Participant;
+use crate::scheme::participant::{Limit, Participant};
 
 pub const ENDPOINT_VALUE_BYTES_MAX: usize = 512;
-/// Alarm threshold for a limit set without one, in hundredths of a percent. Mojaloop hubs set 10 %, which nearly every
-/// DFSP always exceeds.
-const ALARM_BASIS_POINTS_DEFAULT: u16 = 8_000;
 
 type Outcome = Result<AdminOutcome, AdminRefusal>;
 
@@ -202,7 +199,7 @@ impl Ledger {
         for account in participant.accounts.iter().filter(|account| account.currency == currency) {
             out.events.push(Event::AccountOpened { id: account.id });
         }
-        let alarm_basis_points = ALARM_BASIS_POINTS_DEFAULT;
+        let alarm_basis_points = Limit::ALARM_BASIS_POINTS_DEFAULT;
         let participant = participant.id;
         out.events.push(Event::LimitSet { participant, currency, value: net_debit_cap, alarm_basis_points });
         self.post_initial_position(currency, position, initial_position, out)

@@ -22,12 +22,13 @@ use upesi_delivery::{Accepted, Handler, Request as Received};
 use upesi_engine::{Clock, Engine, EngineHandle, EngineMetrics, EngineOptions, NoEffects, Payload};
 use upesi_fspiop::{Resource, SyncError, Versions};
 use upesi_gateway::{Gateway, GatewayConfig, GatewayContext};
-use upesi_http::{BreakerState, Limits, PaceLimits, Schemes, Server, Workers};
+use upesi_http::{Limits, PaceLimits, Schemes, Server, Workers};
 use upesi_ledger::command::NewSettlementModel;
 use upesi_ledger::{AdminCommand, CallbackKey, Command, ParticipantId, Reply};
 use upesi_parties::builtin::{BuiltInDirectory, BuiltInOptions};
 use upesi_parties::registry::OracleRegistry;
 use upesi_tables::store::{Store, StoreOptions};
+use upesi_testsupport::lanes::lane;
 use upesi_transfers::Transfers;
 use upesi_types::{Currency, FspId, Timestamp, TransferId};
 
@@ -60,29 +61,7 @@ struct OneLane;
 
 impl Lanes for OneLane {
     fn lanes(&self) -> Vec<LaneStatus> {
-        vec![LaneStatus {
-            target: ParticipantId::HUB,
-            elsewhere: false,
-            queued: 1,
-            retrying: 2,
-            retrying_on_disk: 1,
-            refused: 2,
-            refuses_new: false,
-            in_flight: 3,
-            bytes: 4,
-            catching_up: true,
-            breaker: BreakerState::Closed,
-            delivered: 5,
-            failed: 6,
-            breaker_opened: 0,
-            catch_ups: 1,
-            backlog_failures: 0,
-            parked: 7,
-            relayed: 8,
-            relay_failures: 9,
-            last_error: Some("connection refused".into()),
-            oldest_pending: None,
-        }]
+        vec![lane(ParticipantId::HUB)]
     }
 
     /// The first callback was tried three times.

@@ -4,7 +4,9 @@ use std::ops::ControlFlow;
 
 use super::support::{entries, entry, small_options};
 use upesi_tables::TablesError;
-use upesi_tables::archive::{Archive, ArchivePosition, FjallArchive, MemoryArchive, VALUE_BYTES_MAX};
+use upesi_tables::archive::{
+    Archive, ArchivePosition, DivisionOrder, FjallArchive, MemoryArchive, VALUE_BYTES_MAX,
+};
 use upesi_types::{Timestamp, TransferId};
 
 /// Runs a check with both archives. The one on disk has tables of ten transfers, so that pending and stored transfers
@@ -181,7 +183,10 @@ fn visit_continues_where_the_last_one_stopped() {
         }
         archive.apply(&entries(60..67), 67).unwrap();
         // The first visit finds pending transfers.
-        for limit in [1_000, 1, 7, 66, 67] {
+        let orders = [DivisionOrder::OldestFirst, DivisionOrder::YoungestFirst];
+        for (limit, order) in
+            [1_000, 1, 7, 66, 67].into_iter().flat_map(|limit| orders.map(|order| (limit, order)))
+        {
             let (mut place, mut found) = (ArchivePosition::default(), Vec::new());
             for visits in 1..=67 / limit + 1 {
                 let (mut next, mut seen) = (place, 0);
@@ -193,11 +198,11 @@ fn visit_continues_where_the_last_one_stopped() {
                     found.push((here.after.unwrap(), value.to_vec()));
                     ControlFlow::Continue(())
                 };
-                archive.visit_behind(place, Timestamp::EPOCH, &mut visit).unwrap();
+                archive.visit_behind(place, Timestamp::EPOCH, order, &mut visit).unwrap();
                 place = next;
                 assert_eq!(seen == limit, visits <= 67 / limit, "{limit} at once");
             }
-            assert_eq!(sorted(found), sorted(entries(0..67)), "{limit} at once");
+            assert_eq!(sorted(found), sorted(entries(0..67)), "{limit} at once, {order:?}");
         }
     });
 }

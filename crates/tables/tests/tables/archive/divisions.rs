@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 use super::support::{entries, entry, small_options, wait_until};
 use crate::support::copy_directory;
 use upesi_tables::TablesError;
-use upesi_tables::archive::{Archive, ArchiveEntry, ArchiveOptions, ArchivePosition, Division, FjallArchive};
+use upesi_tables::archive::{
+    Archive, ArchiveEntry, ArchiveOptions, ArchivePosition, Division, DivisionOrder, FjallArchive,
+};
 use upesi_types::Timestamp;
 
 /// Tables of 10 transfers, divisions of 100, which are not merged while they grow.
@@ -113,16 +115,49 @@ fn visit_skips_older_divisions() {
         (101, 201, 2..4),
         (301, 0, 3..4),
     ] {
-        let mut found = Vec::new();
-        let place = ArchivePosition { division: place, after: None };
-        let mut visit = |here: ArchivePosition, value: &[u8]| {
-            found.push((here.division, (here.after.unwrap(), value.to_vec())));
-            ControlFlow::Continue(())
-        };
-        archive.visit_behind(place, Timestamp::from_ms(since * 1000), &mut visit).unwrap();
+        let found = visited_behind(&archive, place, since, DivisionOrder::OldestFirst);
         let expected =
             firsts[visited].iter().flat_map(|first| of(*first).into_iter().map(|one| (*first, one)));
         assert_eq!(found, expected.collect::<Vec<_>>(), "since {since} s from {place:?}");
+    }
+}
+
+/// Everything that a visit finds, each with its division.
+fn visited_behind(
+    archive: &FjallArchive,
+    division: u64,
+    since: i64,
+    order: DivisionOrder,
+) -> Vec<(u64, ArchiveEntry)> {
+    let mut found = Vec::new();
+    let place = ArchivePosition { division, after: None };
+    let mut visit = |here: ArchivePosition, value: &[u8]| {
+        found.push((here.division, (here.after.unwrap(), value.to_vec())));
+        ControlFlow::Continue(())
+    };
+    archive.visit_behind(place, Timestamp::from_ms(since * 1000), order, &mut visit).unwrap();
+    found
+}
+
+#[test]
+fn visit_from_the_youngest_division_goes_back_to_the_oldest() {
+    let directory = tempfile::tempdir().unwrap();
+    let archive = open(directory.path());
+    apply(&archive, 0, 350);
+    for (place, since, expected) in [
+        (0, 0, &[301, 201, 101, 1][..]),
+        (301, 0, &[301, 201, 101, 1]),
+        (201, 0, &[201, 101, 1]),
+        (0, 201, &[301, 201]),
+        (201, 201, &[201]),
+        (1, 101, &[]),
+    ] {
+        let found = visited_behind(&archive, place, since, DivisionOrder::YoungestFirst);
+        let mut divisions: Vec<_> = found.iter().map(|(division, _)| *division).collect();
+        divisions.dedup();
+        assert_eq!(divisions, expected, "since {since} s from {place}");
+        let in_each = |division: &u64| found.iter().filter(|(of, _)| of == division).count();
+        assert!(expected.iter().all(|division| in_each(division) == if *division == 301 { 50 } else { 100 }));
     }
 }
 
