@@ -44,16 +44,24 @@ impl TestOutput {
 
     /// The number before this text in the output. Panics if it is absent or 0.
     fn number(&self, what: &str) -> u64 {
-        let number = number_before(&self.text, what);
-        assert!(number > 0, "seed {}: the run does not report its counts: {}", self.seed, tail(&self.text));
+        let number = self.count(what);
+        assert!(number > 0, "seed {}: the run counts 0{what}: {}", self.seed, tail(&self.text));
         number
+    }
+
+    /// The number before this text in the output, which may be 0. Panics if it is absent.
+    fn count(&self, what: &str) -> u64 {
+        let number = number_before(&self.text, what);
+        number.unwrap_or_else(|| {
+            panic!("seed {}: the run does not count{what}: {}", self.seed, tail(&self.text))
+        })
     }
 }
 
-/// The number right before the last occurrence of `what`; 0 if there is none.
-fn number_before(text: &str, what: &str) -> u64 {
-    let before = text.rsplit_once(what).map_or("", |(before, _)| before);
-    before.split_whitespace().last().and_then(|number| number.parse().ok()).unwrap_or(0)
+/// The number right before the last occurrence of `what`.
+fn number_before(text: &str, what: &str) -> Option<u64> {
+    let (before, _) = text.rsplit_once(what)?;
+    before.split_whitespace().last()?.parse().ok()
 }
 
 /// The part of the errors with the reason. A backtrace after it is longer than the reported lines.
@@ -151,14 +159,14 @@ pub(super) const FAIL_OVERS: Trial = Trial {
 fn lose_parts(seed: u64) -> Tally {
     let test = "losses::loss_of_any_part_loses_no_acknowledged_transfer";
     let told = TestOutput::by("cluster", test, CLUSTER, seed, LOSSES);
-    let late = told.text.lines().map(|line| number_before(line, " later than the goal")).sum();
+    let late = told.text.lines().filter_map(|line| number_before(line, " later than the goal")).sum();
     let mut tally = Tally::of([
         (Tally::UNITS, LOSSES),
         ("clusters", 1),
         ("transfers accepted", told.number(" accepted, ")),
         ("reads told as fresh", told.number(" reads marked as current")),
         ("longer without an answer than the goal", late),
-        ("clients of brokers that were stuck", told.number(" times a stalled client of the brokers")),
+        ("clients of brokers that were stuck", told.count(" times a stalled client of the brokers")),
     ]);
     for kind in KINDS {
         tally.add(kind, told.number(&format!(" {kind}: nothing")));
@@ -203,10 +211,19 @@ mod tests {
     #[test]
     fn counts_are_read_from_the_last_line() {
         let text = "   12 ms  life 1: Accepted(3), served: true, 9 accepted so far\n  99 ms  4321 accepted, 7 segments, 2\n";
-        assert_eq!(number_before(text, " accepted, "), 4321);
-        assert_eq!(number_before(text, " segments, "), 7);
+        assert_eq!(number_before(text, " accepted, "), Some(4321));
+        assert_eq!(number_before(text, " segments, "), Some(7));
         for nothing in ["nothing", "", " accepted, ", "many accepted, "] {
-            assert_eq!(number_before(nothing, " accepted, "), 0, "{nothing}");
+            assert_eq!(number_before(nothing, " accepted, "), None, "{nothing}");
+        }
+    }
+
+    #[test]
+    fn count_may_be_zero_and_must_be_there() {
+        let output = TestOutput { seed: 1, text: "0 kills, 3 starts, ".to_owned() };
+        assert_eq!((output.count(" kills, "), output.number(" starts, ")), (0, 3));
+        for wrong in [|output: &TestOutput| output.number(" kills, "), |output| output.count(" ends, ")] {
+            assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| wrong(&output))).is_err());
         }
     }
 }
