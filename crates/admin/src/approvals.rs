@@ -429,24 +429,27 @@ fn may_still(ledger: &Ledger, proposal: &Proposal) -> bool {
     })
 }
 
+/// The actions that need a second operator.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct PolicyView {
+pub struct PolicyView {
     /// The actions that need an approval.
-    second_person: Vec<&'static str>,
+    pub second_person: Vec<&'static str>,
     /// Deposits that need none.
-    waived: Vec<WaiverView>,
+    pub waived: Vec<WaiverView>,
 }
 
+/// Deposits of a currency that need no approval.
 #[derive(Serialize)]
-struct WaiverView {
-    currency: String,
+pub struct WaiverView {
+    pub currency: String,
     /// Maximum amount of such a deposit.
-    amount: Decimal,
+    pub amount: Decimal,
 }
 
 impl PolicyView {
-    fn of(policy: &ApprovalPolicy) -> Self {
+    /// The content of a policy.
+    pub fn of(policy: &ApprovalPolicy) -> Self {
         let waiver = |(currency, amount): (&upesi_types::Currency, &Amount)| WaiverView {
             currency: currency.to_string(),
             amount: Decimal(*amount),

@@ -78,14 +78,15 @@ fn party_id_type(label: &str, text: &str) -> Result<PartyIdType, ApiError> {
     })
 }
 
+/// The size of the built-in directory.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Summary {
+pub struct DirectorySummary {
     /// Whether it answers if no oracle matches.
-    is_enabled: bool,
+    pub is_enabled: bool,
     /// Number of identifiers; recent changes make it too high.
-    parties_estimate: u64,
-    disk_bytes: u64,
+    pub parties_estimate: u64,
+    pub disk_bytes: u64,
 }
 
 #[derive(Serialize)]
@@ -117,8 +118,16 @@ impl From<Owner> for EntryView {
 }
 
 pub(crate) async fn summary(State(directory): State<Directory>) -> Result<Response, ApiError> {
+    ok(&directory_summary(&directory)?)
+}
+
+/// The size of the built-in directory.
+///
+/// # Errors
+/// The hub has no directory.
+pub(crate) fn directory_summary(directory: &Directory) -> Result<DirectorySummary, ApiError> {
     let directory = directory.get()?;
-    ok(&Summary {
+    Ok(DirectorySummary {
         is_enabled: directory.oracles.oracles().builtin_enabled(),
         parties_estimate: directory.built_in.parties_estimate(),
         disk_bytes: directory.built_in.store().stats().disk_bytes,

@@ -26,25 +26,27 @@ const DAY_MS: i64 = 24 * HOUR_MS;
 /// Default lifetime of an enrolment's token, in hours.
 const ENROLMENT_HOURS_DEFAULT: i64 = 24;
 
+/// An operator with the credentials, but not their secrets.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct OperatorView {
-    name: Box<str>,
-    roles: Vec<&'static str>,
-    participant: Option<String>,
-    is_active: bool,
-    created_date: Instant,
-    credentials: Vec<CredentialView>,
+pub struct OperatorView {
+    pub name: Box<str>,
+    pub roles: Vec<&'static str>,
+    pub participant: Option<String>,
+    pub is_active: bool,
+    pub created_date: Instant,
+    pub credentials: Vec<CredentialView>,
 }
 
+/// A token, an enrolment or a password.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct CredentialView {
-    id: u32,
-    kind: &'static str,
-    created_date: Instant,
+pub struct CredentialView {
+    pub id: u32,
+    pub kind: &'static str,
+    pub created_date: Instant,
     /// End of its validity; passwords do not expire.
-    expiration: Option<Instant>,
+    pub expiration: Option<Instant>,
 }
 
 impl OperatorView {
@@ -101,9 +103,12 @@ pub(crate) async fn itself(call: Call) -> Result<Response, ApiError> {
 }
 
 pub(crate) async fn list(call: Call) -> Result<Response, ApiError> {
-    let views = call
-        .ask(|ledger| ledger.operators().iter().map(|one| OperatorView::of(ledger, one)).collect::<Vec<_>>());
-    ok(&views.await?)
+    ok(&call.ask(operators).await?)
+}
+
+/// All operators.
+pub fn operators(ledger: &Ledger) -> Vec<OperatorView> {
+    ledger.operators().iter().map(|one| OperatorView::of(ledger, one)).collect()
 }
 
 pub(crate) async fn get(call: Call, Segments(name): Segments<String>) -> Result<Response, ApiError> {

@@ -25,22 +25,24 @@ use crate::parts::Directory;
 /// The only type of endpoint.
 const ENDPOINT_TYPE: &str = "URL";
 
+/// An oracle.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct OracleView {
-    oracle_id: u32,
-    oracle_id_type: &'static str,
-    endpoint: EndpointView,
+pub struct OracleView {
+    pub oracle_id: u32,
+    pub oracle_id_type: &'static str,
+    pub endpoint: OracleEndpoint,
     #[serde(skip_serializing_if = "Option::is_none")]
-    currency: Option<String>,
+    pub currency: Option<String>,
     /// 1 or 0, as is scheme practice.
-    is_default: u8,
+    pub is_default: u8,
 }
 
+/// The address of an oracle.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct EndpointView {
-    value: Box<str>,
+pub struct OracleEndpoint {
+    pub value: Box<str>,
     endpoint_type: &'static str,
 }
 
@@ -49,11 +51,16 @@ impl OracleView {
         Self {
             oracle_id: oracle.id,
             oracle_id_type: oracle.spec.kind.as_str(),
-            endpoint: EndpointView { value: oracle.spec.url.clone(), endpoint_type: ENDPOINT_TYPE },
+            endpoint: OracleEndpoint { value: oracle.spec.url.clone(), endpoint_type: ENDPOINT_TYPE },
             currency: oracle.spec.currency.map(|currency| currency.to_string()),
             is_default: oracle.spec.is_default.into(),
         }
     }
+}
+
+/// All oracles.
+pub(crate) fn views(directory: &Directory) -> Result<Vec<OracleView>, ApiError> {
+    Ok(directory.get()?.oracles.oracles().iter().map(OracleView::of).collect())
 }
 
 pub(crate) async fn list(

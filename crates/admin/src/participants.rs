@@ -253,24 +253,27 @@ pub(crate) async fn remove_proxied(
 
 // `/blocks`: blocked certificates, keys and participants.
 
+/// A blocked participant, key or certificate.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct BlockView {
-    kind: &'static str,
-    value: Box<str>,
-    created_date: Instant,
+pub struct BlockView {
+    pub kind: &'static str,
+    pub value: Box<str>,
+    pub created_date: Instant,
 }
 
 pub(crate) async fn list_blocks(call: Call) -> Result<Response, ApiError> {
-    let blocks = call.ask(|ledger| {
-        let view = |(block, at): (&Block, &_)| BlockView {
-            kind: block.kind(),
-            value: block.value(),
-            created_date: Instant(*at),
-        };
-        ledger.blocks().iter().map(view).collect::<Vec<_>>()
-    });
-    ok(&blocks.await?)
+    ok(&call.ask(blocks).await?)
+}
+
+/// All blocks.
+pub fn blocks(ledger: &Ledger) -> Vec<BlockView> {
+    let view = |(block, at): (&Block, &_)| BlockView {
+        kind: block.kind(),
+        value: block.value(),
+        created_date: Instant(*at),
+    };
+    ledger.blocks().iter().map(view).collect()
 }
 
 pub(crate) async fn set_block(call: Call, body: JsonBody) -> Result<Response, ApiError> {

@@ -45,14 +45,14 @@ pub enum HubKeyState {
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct HubKey {
-    state: HubKeyState,
-    algorithm: &'static str,
-    sha256: String,
+    pub state: HubKeyState,
+    pub algorithm: &'static str,
+    pub sha256: String,
     public_key: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     until: Option<Instant>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    ends: Option<Instant>,
+    pub ends: Option<Instant>,
 }
 
 /// Returns the current public keys of the hub.

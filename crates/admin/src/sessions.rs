@@ -31,19 +31,20 @@ use crate::json::{Instant, empty, json, ok};
 /// Name of the caller's own session in a path.
 const CURRENT: &str = "current";
 
+/// A session of a user.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct SessionView {
-    session_id: Box<str>,
-    operator: Box<str>,
-    address: String,
-    opened_date: Instant,
-    used_date: Instant,
+pub struct SessionView {
+    pub session_id: Box<str>,
+    pub operator: Box<str>,
+    pub address: String,
+    pub opened_date: Instant,
+    pub used_date: Instant,
     /// Time of the last code.
-    code_date: Instant,
+    pub code_date: Instant,
     /// Time of the session's end, unless a request extends it before.
-    expiration: Instant,
-    is_current: bool,
+    pub expiration: Instant,
+    pub is_current: bool,
 }
 
 impl SessionView {
@@ -360,13 +361,17 @@ fn own(call: &Call) -> Result<Session, ApiError> {
 
 /// The sessions that have not ended: all of them if the caller may read operators, otherwise its own.
 pub(crate) async fn list(call: Call) -> Result<Response, ApiError> {
-    let Some(people) = call.access.people() else { return ok(&Vec::<SessionView>::new()) };
+    ok(&sessions(&call))
+}
+
+/// The caller's own sessions, or all if the caller may see the operators.
+pub fn sessions(call: &Call) -> Vec<SessionView> {
+    let Some(people) = call.access.people() else { return Vec::new() };
     let caller = &call.caller;
     let sees_all = caller.may(Permission::IamRead);
     let sessions = people.sessions(call.engine.clock().now()).into_iter();
     let seen = sessions.filter(|session| sees_all || session.operator == caller.operator);
-    let views: Vec<_> = seen.map(|session| SessionView::of(&session, caller.session.as_ref())).collect();
-    ok(&views)
+    seen.map(|session| SessionView::of(&session, caller.session.as_ref())).collect()
 }
 
 /// Ends a session: the caller's own, or any if the caller may manage operators.

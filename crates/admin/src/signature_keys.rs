@@ -24,35 +24,45 @@ use crate::json::{Instant, empty, json, ok};
 use crate::public_keys::{HubKey, HubKeys, SignatureKeyRules, pem};
 
 /// State of a key at this time.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum KeyState {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeyState {
+    /// A key that is not revoked.
     Known(SignatureKeyState),
+    /// A key that verifies nothing any more.
     Revoked,
 }
 
 impl Serialize for KeyState {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(match self {
-            Self::Known(state) => state.as_str(),
-            Self::Revoked => "revoked",
-        })
+        serializer.serialize_str(self.as_str())
     }
 }
 
+impl KeyState {
+    /// Its name in the API.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Known(state) => state.as_str(),
+            Self::Revoked => "revoked",
+        }
+    }
+}
+
+/// A public key of a participant.
 #[derive(Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct KeyEntry {
-    sha256: String,
-    state: KeyState,
-    source: &'static str,
+pub struct KeyEntry {
+    pub sha256: String,
+    pub state: KeyState,
+    pub source: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     public_key: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     created_date: Option<Instant>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    starts: Option<Instant>,
+    pub starts: Option<Instant>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    ends: Option<Instant>,
+    pub ends: Option<Instant>,
 }
 
 #[derive(Serialize)]
@@ -60,10 +70,11 @@ struct KeysView {
     keys: Vec<KeyEntry>,
 }
 
+/// A participant with its public keys.
 #[derive(Serialize)]
-struct SignerView {
-    name: String,
-    keys: Vec<KeyEntry>,
+pub struct SignerView {
+    pub name: String,
+    pub keys: Vec<KeyEntry>,
 }
 
 #[derive(Serialize)]
@@ -159,12 +170,17 @@ pub(crate) async fn list_all(
     call: Call,
     State(rules): State<SignatureKeyRules>,
 ) -> Result<Response, ApiError> {
+    ok(&SignersView { participants: signers(&call, &rules).await? })
+}
+
+/// The participants with valid keys.
+pub(crate) async fn signers(call: &Call, rules: &SignatureKeyRules) -> Result<Vec<SignerView>, ApiError> {
     let now = call.engine.clock().now();
     let mut in_files: BTreeMap<String, Vec<KeyView>> = BTreeMap::new();
     for key in (rules.in_files)() {
         in_files.entry(key.participant.to_ascii_lowercase()).or_default().push(key);
     }
-    let participants = call.ask(move |ledger| {
+    call.ask(move |ledger| {
         let names = ledger.participants().iter().map(|participant| participant.name);
         let view = |name: FspId| {
             let own = in_files.get(&name.as_str().to_ascii_lowercase()).map_or(&[][..], Vec::as_slice);
@@ -173,8 +189,8 @@ pub(crate) async fn list_all(
             (!keys.is_empty()).then(|| SignerView { name: name.to_string(), keys })
         };
         names.filter_map(view).collect()
-    });
-    ok(&SignersView { participants: participants.await? })
+    })
+    .await
 }
 
 pub(crate) async fn add(

@@ -41,19 +41,25 @@ pub enum Section {
     Transfers,
     Callbacks,
     Settlement,
+    Connections,
+    Directory,
     Approvals,
+    Operators,
     Audit,
     System,
 }
 
 impl Section {
-    const ALL: [Self; 8] = [
+    const ALL: [Self; 11] = [
         Self::Overview,
         Self::Participants,
         Self::Transfers,
         Self::Callbacks,
         Self::Settlement,
+        Self::Connections,
+        Self::Directory,
         Self::Approvals,
+        Self::Operators,
         Self::Audit,
         Self::System,
     ];
@@ -66,7 +72,10 @@ impl Section {
             Self::Transfers => "/console/transfers",
             Self::Callbacks => "/console/callbacks",
             Self::Settlement => "/console/settlement",
+            Self::Connections => "/console/connections",
+            Self::Directory => "/console/directory",
             Self::Approvals => "/console/approvals",
+            Self::Operators => "/console/operators",
             Self::Audit => "/console/audit",
             Self::System => "/console/system",
         }
@@ -80,7 +89,10 @@ impl Section {
             Self::Transfers => Some("/transfers"),
             Self::Callbacks => Some("/lanes"),
             Self::Settlement => Some("/v2/settlementWindows"),
+            Self::Connections => Some("/participants"),
+            Self::Directory => Some("/directory"),
             Self::Approvals => Some("/approvals"),
+            Self::Operators => Some("/operators"),
             Self::Audit => Some("/audit"),
             Self::System => Some("/log-level"),
         }
@@ -93,7 +105,10 @@ impl Section {
             Self::Transfers => words.nav_transfers,
             Self::Callbacks => words.nav_callbacks,
             Self::Settlement => words.nav_settlement,
+            Self::Connections => words.nav_connections,
+            Self::Directory => words.nav_directory,
             Self::Approvals => words.nav_approvals,
+            Self::Operators => words.nav_operators,
             Self::Audit => words.nav_audit,
             Self::System => words.nav_system,
         }

@@ -202,6 +202,17 @@ impl Cell {
         at.map(Self::time).unwrap_or_default()
     }
 
+    /// The end of a validity. An end before `soon` has a mark.
+    pub fn end(at: Option<Timestamp>, soon: Timestamp, now: Timestamp, words: &Words) -> Self {
+        let Some(at) = at else { return Self::text(words.ends_never) };
+        let tone = match at {
+            _ if at <= now => Tone::Bad,
+            _ if at < soon => Tone::Warning,
+            _ => Tone::Plain,
+        };
+        Self::time(at).toned(tone)
+    }
+
     /// A duration; empty without one.
     pub fn milliseconds(ms: Option<u64>, words: &Words) -> Self {
         let Some(ms) = ms else { return Self::default() };
@@ -363,6 +374,17 @@ mod tests {
     fn csv_cells_are_quoted_and_never_formulas() {
         let expected = "name,amount\r\n'=cmd|'/c calc'!A1,-0.50\r\n\"a,\"\"b\"\"\",1.00\r\n\\u202ec,0.00\r\n";
         assert_eq!(table().to_csv(), expected);
+    }
+
+    #[test]
+    fn end_is_marked_before_a_moment_and_after_it_has_passed() {
+        let now = Timestamp::parse_iso("2031-04-01T10:00:00.000Z").unwrap();
+        let end = |ms| Cell::end(Some(now.plus_ms(ms)), now.plus_ms(100), now, &ENGLISH).tone;
+        assert_eq!(
+            [end(0), end(1), end(99), end(100)],
+            [Tone::Bad, Tone::Warning, Tone::Warning, Tone::Plain]
+        );
+        assert_eq!(Cell::end(None, now, now, &ENGLISH).text, ENGLISH.ends_never);
     }
 
     #[test]

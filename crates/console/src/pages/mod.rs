@@ -3,8 +3,11 @@
 pub mod approvals;
 pub mod audit;
 pub mod callbacks;
+pub mod connections;
+pub mod directory;
 mod lane;
 pub mod login;
+pub mod operators;
 pub mod overview;
 pub mod participants;
 mod position;

@@ -72,7 +72,7 @@ pub async fn show(page: PageCall) -> Result<Response, ApiError> {
 }
 
 /// A size in MiB, rounded up.
-fn bytes(bytes: u64, words: &Words) -> String {
+pub(super) fn bytes(bytes: u64, words: &Words) -> String {
     let mebibytes = show::number(bytes.div_ceil(1024 * 1024), words);
     fill(words.mebibytes, &[("count", &mebibytes)])
 }

@@ -59,7 +59,10 @@ async fn page_and_its_link_follow_the_permission_of_its_operation() {
         ("/console/callbacks", "/lanes"),
         ("/console/settlement", "/v2/settlementWindows?state=OPEN"),
         ("/console/windows/1", "/v2/settlementWindows/1"),
+        ("/console/connections", "/participants"),
+        ("/console/directory", "/directory"),
         ("/console/approvals", "/approvals"),
+        ("/console/operators", "/operators"),
         ("/console/audit", "/audit"),
         ("/console/system", "/log-level"),
     ];
@@ -74,7 +77,11 @@ async fn page_and_its_link_follow_the_permission_of_its_operation() {
         let overview = hub.send(&format!("authorization: Bearer {token}\r\n"), "GET", "/console", "").await;
         assert_eq!(overview.status, 200, "{role}");
         for (page, operation) in operations {
-            let expected = status(&hub, token, operation).await;
+            // Without a directory, the operation answers 501, and the page says so.
+            let expected = match status(&hub, token, operation).await {
+                501 => 200,
+                status => status,
+            };
             assert_eq!(status(&hub, token, page).await, expected, "{role} {page}");
             let has_link = overview.body.contains(&format!("<li><a href=\"{page}\""));
             let is_own = page.ends_with("/green") && *role == "dfsp-user";

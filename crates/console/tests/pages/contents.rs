@@ -6,6 +6,7 @@ use upesi_ledger::command::{
 use upesi_ledger::{AdminCommand, AuditActor, BindingKind, ChangeSet, Command, SetChange};
 use upesi_testsupport::scheme::{amount, id, kes, name, prepare};
 
+use crate::access::operator;
 use crate::common::{Hub, contains, link, text};
 
 /// Two DFSPs: one payment is committed, one waits for the payee.
@@ -469,4 +470,55 @@ async fn stopped_change_set_is_open_with_its_reason() {
         &["Open 1", "Proposal 1", "The change set has stopped: 1 of 2 changes are made.", "Ended"],
     );
     contains(&page, &["upesi admin approve 1", "No proposal has ended yet."]);
+}
+
+#[tokio::test]
+async fn connections_show_bindings_keys_blocks_and_what_is_missing() {
+    let hub = traded().await;
+    let contents = [
+        ("POST", "/participants/green/bindings", r#"{"kind":"subject","value":"CN=green;issuer=CN=scheme"}"#),
+        ("POST", "/blocks", r#"{"kind":"participant","value":"blue"}"#),
+    ];
+    for (method, path, body) in contents {
+        hub.change(method, path, body).await;
+    }
+    let page = hub.page("/console/connections").await;
+    contains(
+        &page,
+        &[
+            "green ✓ active ✓ sending subject: 1 ▲ none",
+            "blue ✓ active ✕ stopped none ▲ none",
+            "No participant has a valid signature key.",
+            "The hub does not sign its messages.",
+            "Blocks CSV Kind Value Since (UTC) participant blue 2031-04-01 10:00:00",
+        ],
+    );
+}
+
+#[tokio::test]
+async fn operators_show_roles_and_credentials() {
+    let hub = Hub::launch(Some(false), "");
+    let admin = operator(&hub, &hub.bootstrap(), "ida", "iam-admin", None).await;
+    operator(&hub, &admin, "vera", "viewer", None).await;
+    let page = hub.send(&format!("authorization: Bearer {admin}\r\n"), "GET", "/console/operators", "").await;
+    contains(
+        &page.body,
+        &[
+            "ida ✓ active iam-admin 1 2031-04-01 10:00:00",
+            "vera ✓ active viewer 1 2031-04-01 10:00:00",
+            "Credential Kind Created (UTC) Ends (UTC) ida 1 token 2031-04-01 10:00:00 2031-06-30 10:00:00",
+            "Nobody is logged in.",
+            "Actions that need a second operator",
+            "This hub requires no second person.",
+        ],
+    );
+}
+
+#[tokio::test]
+async fn directory_of_a_hub_without_one_says_so() {
+    let hub = traded().await;
+    contains(
+        &hub.page("/console/directory").await,
+        &["This hub has no directory.", "The hub has no oracle."],
+    );
 }

@@ -5,13 +5,16 @@ use upesi_console::CONTENT_POLICY;
 use crate::common::Hub;
 
 /// All pages that need no object.
-pub const PAGES: [&str; 8] = [
+pub const PAGES: [&str; 11] = [
     "/console",
     "/console/participants",
     "/console/transfers",
     "/console/callbacks",
     "/console/settlement",
+    "/console/connections",
+    "/console/directory",
     "/console/approvals",
+    "/console/operators",
     "/console/audit",
     "/console/system",
 ];
