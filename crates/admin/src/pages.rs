@@ -13,7 +13,7 @@ use axum::extract::FromRequestParts;
 use axum::handler::Handler;
 use axum::http::header::WWW_AUTHENTICATE;
 use axum::http::request::Parts;
-use axum::http::{HeaderName, Method};
+use axum::http::{HeaderName, HeaderValue, Method};
 use axum::response::Response;
 
 use crate::access::Caller;
@@ -35,8 +35,8 @@ pub struct Pages {
     pub login: &'static str,
     /// Adds the pages to the table.
     pub add: fn(PageTable) -> PageTable,
-    /// Shows an error to a person. The status is the error's.
-    pub error: fn(&ApiError) -> Response<Body>,
+    /// Shows an error to a person, in a language of the header `Accept-Language`. The status is the error's.
+    pub error: fn(&ApiError, Option<&HeaderValue>) -> Response<Body>,
 }
 
 impl fmt::Debug for Pages {
@@ -58,7 +58,12 @@ impl Pages {
 
     /// Replaces the JSON of an error with a page, and keeps its other headers. A visitor who has to log in is led to
     /// the login page.
-    pub(crate) fn explain(&self, mut response: Response<Body>, visitor: Option<&Visitor>) -> Response<Body> {
+    pub(crate) fn explain(
+        &self,
+        mut response: Response<Body>,
+        languages: Option<&HeaderValue>,
+        visitor: Option<&Visitor>,
+    ) -> Response<Body> {
         let Some(error) = response.extensions_mut().remove::<ApiError>() else { return response };
         let mut page = match visitor {
             Some(visitor) if error.name == ErrorName::Unauthenticated => {
@@ -66,7 +71,7 @@ impl Pages {
                 visitor.led_to(self.login)
             }
             _ => {
-                let mut page = (self.error)(&error);
+                let mut page = (self.error)(&error, languages);
                 *page.status_mut() = response.status();
                 page
             }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::Body;
 use axum::http::HeaderValue;
-use axum::http::header::{CACHE_CONTROL, CONNECTION};
+use axum::http::header::{ACCEPT_LANGUAGE, CACHE_CONTROL, CONNECTION};
 use axum::http::request::Parts;
 use axum::response::IntoResponse;
 use tokio::time::Instant;
@@ -284,14 +284,21 @@ impl AdminService {
     /// Answers a complete request without a server.
     pub async fn answer_whole(&self, request: Request<Bytes>) -> Response<Full<Bytes>> {
         let path = request.uri().path().to_owned();
+        let languages = request.headers().get(ACCEPT_LANGUAGE).cloned();
         let response = self.dispatch(request.map(Body::from)).await;
-        to_full(self.explained(&path, response, None)).await
+        to_full(self.explained(&path, response, languages.as_ref(), None)).await
     }
 
     /// Replaces the JSON of an error with a page, if the request was for a page.
-    fn explained(&self, path: &str, response: Response<Body>, visitor: Option<&Visitor>) -> Response<Body> {
+    fn explained(
+        &self,
+        path: &str,
+        response: Response<Body>,
+        languages: Option<&HeaderValue>,
+        visitor: Option<&Visitor>,
+    ) -> Response<Body> {
         match self.pages_of(path) {
-            Some(pages) => pages.explain(response, visitor),
+            Some(pages) => pages.explain(response, languages, visitor),
             None => response,
         }
     }
@@ -328,8 +335,9 @@ impl Service for AdminService {
         let mut known = None;
         let visitor =
             self.pages_of(&path).and_then(|_| Visitor::of(&request, &self.access, self.followed.is_some()));
+        let languages = self.pages_of(&path).and_then(|_| request.headers().get(ACCEPT_LANGUAGE).cloned());
         let response = self.answer(request, connection, &mut known).await;
-        let response = self.explained(&path, response, visitor.as_ref());
+        let response = self.explained(&path, response, languages.as_ref(), visitor.as_ref());
         self.log(&method, &path, response.status(), known.filter(|caller| caller.is_proven()));
         to_full(response).await
     }

@@ -4,8 +4,8 @@ use askama::Template;
 use axum::body::Body;
 use axum::extract::FromRequestParts;
 use axum::http::header::{
-    CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_SECURITY_POLICY, CONTENT_TYPE, LOCATION, REFERRER_POLICY,
-    X_CONTENT_TYPE_OPTIONS,
+    ACCEPT_LANGUAGE, CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_SECURITY_POLICY, CONTENT_TYPE, LOCATION,
+    REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
 };
 use axum::http::request::Parts;
 use axum::http::{HeaderName, HeaderValue, StatusCode};
@@ -20,7 +20,7 @@ use upesi_types::text::{Escaped, escape, path, url_part};
 use crate::assets::{ICON_URL, STYLE_URL};
 use crate::show;
 use crate::table::{Order, Table};
-use crate::words::{ENGLISH, Words, fill};
+use crate::words::{Words, fill};
 
 /// Pages load their style sheet and nothing else, run no script, and are in no frame.
 pub const CONTENT_POLICY: &str = "default-src 'none'; style-src 'self'; img-src 'self'; base-uri 'none'; \
@@ -137,7 +137,7 @@ impl FromRequestParts<AdminContext> for PageCall {
         let path = parts.uri.path().to_owned();
         let site = parts.headers.get("sec-fetch-site");
         let is_from_another_site = site.is_some_and(|site| site == "cross-site" || site == "same-site");
-        let (context, words) = (context.clone(), &ENGLISH);
+        let (context, words) = (context.clone(), Words::of(parts.headers.get(ACCEPT_LANGUAGE)));
         Ok(Self { call, context, parameters, reach, path, is_from_another_site, words })
     }
 }
@@ -320,7 +320,7 @@ pub struct StampText {
 impl StampText {
     fn of(stamp: Stamp, words: &Words) -> Self {
         Self {
-            time: show::second(stamp.at),
+            time: show::second(stamp.at, words),
             machine_time: stamp.at.to_string(),
             record: show::number(stamp.record, words),
         }
@@ -416,8 +416,8 @@ struct ErrorPage<'a> {
 }
 
 /// The page of an error: what happened, why, and what to do.
-pub fn error_page(error: &ApiError) -> Response<Body> {
-    let words: &'static Words = &ENGLISH;
+pub fn error_page(error: &ApiError, languages: Option<&HeaderValue>) -> Response<Body> {
+    let words = Words::of(languages);
     let (title, explanation) = match error.status() {
         StatusCode::UNAUTHORIZED => (words.error_login_title, words.error_login),
         StatusCode::FORBIDDEN => (words.error_forbidden_title, words.error_forbidden),

@@ -2,7 +2,7 @@
 
 use upesi_types::{Amount, Currency, SCALE_DIGITS, Timestamp};
 
-use crate::words::Words;
+use crate::words::{Words, fill};
 
 /// Units of an [`Amount`] in one unit of a currency.
 const UNITS_PER_ONE: u128 = 10_u128.pow(SCALE_DIGITS as u32);
@@ -78,19 +78,28 @@ pub fn tenths(tenths: u64, words: &Words) -> String {
 }
 
 /// An instant to the second, such as `2026-11-30 19:02:11`. All instants of the console are in UTC.
-pub fn second(at: Timestamp) -> String {
-    let iso = at.to_string();
-    iso.get(..19).unwrap_or(&iso).replace('T', " ")
+pub fn second(at: Timestamp, words: &Words) -> String {
+    dated(&at.to_string(), 19, words)
 }
 
 /// An instant to the millisecond.
-pub fn instant(at: Timestamp) -> String {
-    at.to_string().replace('T', " ").trim_end_matches('Z').to_owned()
+pub fn instant(at: Timestamp, words: &Words) -> String {
+    dated(&at.to_string(), usize::MAX, words)
+}
+
+/// An instant by ISO 8601 with the date of the language, and with its first characters only.
+fn dated(iso: &str, chars_max: usize, words: &Words) -> String {
+    let iso = iso.trim_end_matches('Z');
+    let iso = iso.get(..chars_max).unwrap_or(iso);
+    let Some((date, time)) = iso.split_once('T') else { return iso.to_owned() };
+    let mut parts = date.splitn(3, '-');
+    let [year, month, day] = std::array::from_fn(|_| parts.next().unwrap_or_default());
+    fill(words.date, &[("year", year), ("month", month), ("day", day), ("time", time)])
 }
 
 /// An instant to the millisecond, with the time zone.
 pub fn zoned(at: Timestamp, words: &Words) -> String {
-    format!("{} {}", instant(at), words.time_zone)
+    format!("{} {}", instant(at, words), words.time_zone)
 }
 
 /// A duration in its two largest units: `2 d 4 h`, `3 min 5 s`, `1.5 s`, `870 ms`.

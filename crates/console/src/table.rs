@@ -132,6 +132,31 @@ impl Bar {
     }
 }
 
+/// An instant of a cell.
+#[derive(Clone, Copy, Debug)]
+pub struct Time {
+    at: Timestamp,
+    has_milliseconds: bool,
+    /// The time zone, if the heading of the column does not name it.
+    zone: &'static str,
+}
+
+impl Time {
+    /// The instant for programs.
+    pub fn machine(&self) -> String {
+        self.at.to_string()
+    }
+
+    /// The instant in the language of a page.
+    pub fn text(&self, words: &Words) -> String {
+        let text = match self.has_milliseconds {
+            true => show::instant(self.at, words),
+            false => show::second(self.at, words),
+        };
+        if self.zone.is_empty() { text } else { format!("{text} {}", self.zone) }
+    }
+}
+
 /// A cell.
 #[derive(Clone, Debug, Default)]
 pub struct Cell {
@@ -142,8 +167,8 @@ pub struct Cell {
     pub tone: Tone,
     pub is_code: bool,
     pub bar: Option<Bar>,
-    /// The instant for programs.
-    pub time: Option<String>,
+    /// An instant. Its text is written in the language of the page.
+    pub time: Option<Time>,
     /// A number to sort by.
     pub rank: Option<i128>,
 }
@@ -189,12 +214,16 @@ impl Cell {
     /// An instant.
     pub fn time(at: Timestamp) -> Self {
         Self {
-            text: show::second(at),
             value: at.to_string(),
-            time: Some(at.to_string()),
+            time: Some(Time { at, has_milliseconds: false, zone: "" }),
             rank: Some(i128::from(at.as_ns())),
             ..Self::default()
         }
+    }
+
+    /// An instant to the millisecond.
+    pub fn exact_time(at: Timestamp) -> Self {
+        Self { time: Some(Time { at, has_milliseconds: true, zone: "" }), ..Self::time(at) }
     }
 
     /// A time that may be absent.
@@ -280,7 +309,7 @@ fn name_time_zone(column: &mut Column, cells: Vec<&mut Cell>, words: &Words) {
     column.is_time = !is_mixed && !instants.is_empty();
     if is_mixed {
         for cell in instants {
-            cell.text = format!("{} {}", cell.text, words.time_zone);
+            cell.time.iter_mut().for_each(|time| time.zone = words.time_zone);
         }
     }
 }

@@ -76,7 +76,7 @@ fn proposed(view: ProposalView, operator: &str, now: Timestamp, words: &'static 
         age: show::duration(now.ms_since(view.created_date.0), words),
         left: show::duration(left_ms, words),
         tone,
-        created: show::second(view.created_date.0),
+        created: show::second(view.created_date.0, words),
         progress,
         refusal,
         view,

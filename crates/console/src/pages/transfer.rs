@@ -282,7 +282,7 @@ fn timeline(transfer: &TransferView, progress: Option<&ProgressView>, words: &'s
             None => words.step_open.to_owned(),
         };
         let name = step.participant.as_deref().unwrap_or_default();
-        let start = Cell { text: show::instant(step.from), ..Cell::time(step.from) };
+        let start = Cell::exact_time(step.from);
         vec![
             Cell::text(step.what),
             if name.is_empty() { Cell::default() } else { Cell::text(name).link(participant_url(name)) },

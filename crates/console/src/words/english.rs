@@ -2,6 +2,8 @@
 
 super::words! {
     language: "en",
+    direction: "ltr",
+    date: "{year}-{month}-{day} {time}",
     product: "Upesi console",
     group: ",",
     decimal: ".",

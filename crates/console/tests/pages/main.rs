@@ -6,4 +6,5 @@ mod common;
 mod contents;
 mod headers;
 mod hostile;
+mod languages;
 mod login;
