@@ -24,10 +24,11 @@ use crate::access::{
 use crate::body::{Fields, JsonBody};
 use crate::call::Call;
 use crate::change_sets::{apply, words};
-use crate::context::Diffs;
+use crate::context::{AdminContext, Diffs};
 use crate::error::ApiError;
 use crate::error_name::ErrorName;
 use crate::json::{Decimal, Instant, ok};
+use crate::page_changes::ChangePreview;
 
 /// Default number of proposals per page.
 const PAGE_DEFAULT: usize = 100;
@@ -218,7 +219,7 @@ pub(crate) async fn waits(call: &Call, id: u64) -> Result<ApiError, ApiError> {
         ledger.approvals().get(id).map(|proposal| ProposalView::of(proposal, ledger, &caller))
     });
     let view = view.await?;
-    Ok(ApiError::waiting(&view.ok_or_else(|| unknown(&id.to_string()))?))
+    Ok(ApiError::waiting(id, &view.ok_or_else(|| unknown(&id.to_string()))?))
 }
 
 /// A page of proposals.
@@ -328,6 +329,30 @@ async fn show(call: &Call, diffs: &Diffs, id: u64) -> Result<Response, ApiError>
     });
     let view = view.await?;
     ok(&view.ok_or_else(|| unknown(&id.to_string()))?)
+}
+
+/// A proposal with the effect that it would have now, for an approver; `None` without such a proposal. The effects of a
+/// change set are in its diff.
+///
+/// # Errors
+/// The engine has stopped or is busy.
+pub async fn proposal(
+    call: &Call,
+    context: &AdminContext,
+    id: u64,
+) -> Result<Option<(ProposalView, Option<ChangePreview>)>, ApiError> {
+    let permit = context.diffs.0.acquire().await;
+    let _permit = permit.map_err(|error| ApiError::internal(&error.to_string()))?;
+    let (caller, now) = (call.caller.clone(), call.engine.clock().now());
+    call.ask(move |ledger| {
+        let proposal = ledger.approvals().get(id)?;
+        let view = ProposalView::in_full(proposal, ledger, &caller, now);
+        let command =
+            proposal.command.as_ref().filter(|_| view.change_set.is_none() && view.decided_by.is_none());
+        let preview = command.and_then(|command| ChangePreview::of(command.clone(), ledger, now, true));
+        Some((view, preview))
+    })
+    .await
 }
 
 pub(crate) async fn approve(

@@ -20,8 +20,16 @@ pub struct ApiError {
     pub(crate) name: ErrorName,
     /// Standard text and detail.
     pub(crate) description: String,
-    /// The pending approval, as JSON. It is sent instead of name and description.
-    pub(crate) waiting: Option<Box<str>>,
+    /// The pending approval. It is sent instead of name and description.
+    pub(crate) waiting: Option<Waiting>,
+}
+
+/// An approval that a change needs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Waiting {
+    pub(crate) approval: u64,
+    /// The approval as JSON.
+    json: Box<str>,
 }
 
 impl ApiError {
@@ -53,11 +61,11 @@ impl ApiError {
     }
 
     /// 202: the requested change needs an approval.
-    pub(crate) fn waiting(proposal: &impl serde::Serialize) -> Self {
+    pub(crate) fn waiting(approval: u64, proposal: &impl serde::Serialize) -> Self {
         match serde_json::to_string(proposal) {
-            Ok(text) => Self {
+            Ok(json) => Self {
                 status: StatusCode::ACCEPTED,
-                waiting: Some(text.into()),
+                waiting: Some(Waiting { approval, json: json.into() }),
                 ..Self::new(ErrorName::ReasonRequired, "A second person has to approve this")
             },
             Err(error) => Self::internal(&format!("The answer cannot be written: {error}")),
@@ -123,7 +131,7 @@ impl ApiError {
     /// The body of the answer.
     pub(crate) fn into_body(self) -> String {
         match self.waiting {
-            Some(waiting) => waiting.into_string(),
+            Some(waiting) => waiting.json.into_string(),
             None => format!(
                 r#"{{"errorInformation":{{"errorCode":"{}","errorDescription":{},"errorName":"{}"}}}}"#,
                 self.name.code(),

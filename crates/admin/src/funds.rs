@@ -1,13 +1,15 @@
 //! Funds in and out: `/participants/{name}/accounts/{id}` and `…/transfers/{transferId}`.
 
+use std::cmp::Reverse;
+
 use axum::http::StatusCode;
 use axum::response::Response;
 use serde::Serialize;
 use serde_json::value::RawValue;
 use upesi_fspiop::fingerprint;
 use upesi_ledger::command::{Deposit, FundsAction, FundsEnd, FundsPrepare};
-use upesi_ledger::{AdminCommand, AdminRefusal, FundsDirection, FundsState, FundsTransfer};
-use upesi_types::Amount;
+use upesi_ledger::{AdminCommand, AdminRefusal, FundsDirection, FundsState, FundsTransfer, Ledger};
+use upesi_types::{Amount, Currency, FspId, Timestamp};
 
 use super::body::Field;
 use super::call::{Segments, account_id, participant_name, transfer_id};
@@ -188,4 +190,57 @@ pub(crate) async fn show(
         found.ok_or_else(|| ApiError::from(AdminRefusal::FundsUnknown))
     });
     ok(&answer.await??)
+}
+
+/// A movement of funds, for a list.
+pub struct MovementView {
+    pub id: String,
+    pub participant: String,
+    pub account: u32,
+    pub direction: FundsDirection,
+    pub state: FundsState,
+    pub amount: Amount,
+    pub currency: Currency,
+    pub external_reference: Box<str>,
+    pub reason: Box<str>,
+    pub created: Timestamp,
+    pub changed: Timestamp,
+    /// Time at which the hub releases a reserved withdrawal.
+    pub expires: Option<Timestamp>,
+}
+
+/// Withdrawals that the bank has to pay, and all movements, newest first.
+pub struct FundsLists {
+    pub reserved: Vec<MovementView>,
+    pub newest: Vec<MovementView>,
+    /// Whether there are more.
+    pub has_more: bool,
+}
+
+/// The movements of a participant, or of all.
+pub fn newest_funds(ledger: &Ledger, participant: Option<&FspId>, max: usize) -> FundsLists {
+    let wanted = participant.map(|name| ledger.participant_named(name).map(|participant| participant.id));
+    let is_wanted = |funds: &&FundsTransfer| wanted.is_none_or(|wanted| wanted == Some(funds.participant));
+    let mut all: Vec<&FundsTransfer> = ledger.all_funds().filter(is_wanted).collect();
+    all.sort_unstable_by_key(|funds| (Reverse(funds.created_at), funds.id));
+    let view = |funds: &&FundsTransfer| MovementView {
+        id: funds.id.to_string(),
+        participant: ledger.participant(funds.participant).name.to_string(),
+        account: funds.account.0.get(),
+        direction: funds.direction,
+        state: funds.state,
+        amount: funds.amount,
+        currency: funds.currency,
+        external_reference: funds.external_reference.clone(),
+        reason: funds.reason.clone(),
+        created: funds.created_at,
+        changed: funds.changed_at,
+        expires: (funds.state == FundsState::Reserved).then_some(funds.expires_at),
+    };
+    let reserved = all.iter().filter(|funds| funds.state == FundsState::Reserved);
+    FundsLists {
+        reserved: reserved.take(max).map(view).collect(),
+        newest: all.iter().take(max).map(view).collect(),
+        has_more: all.len() > max,
+    }
 }

@@ -3,7 +3,7 @@
 //! A page has no permissions of its own. It takes over the guard of the operation whose data it shows, so the table of
 //! operations stays the only one.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::convert::Infallible;
 use std::fmt;
 use std::sync::Arc;
@@ -135,7 +135,8 @@ impl PageTable {
         Self(self.0.route((path, Method::GET), guard, handler))
     }
 
-    /// Adds a form for all authenticated callers, which changes nothing but their own session.
+    /// Adds a form for all authenticated callers. It changes their own session only, or makes its changes with
+    /// [`PageOperations`](crate::PageOperations), which check the permission.
     #[must_use]
     pub fn common_form<H, T>(self, path: &'static str, handler: H) -> Self
     where
@@ -187,21 +188,44 @@ impl PageTable {
         H: Handler<T, AdminContext>,
         T: 'static,
     {
-        let guard = self.0.guards.get(like).copied();
+        let guard = self.0.guards.reads.get(like).copied();
         let guard =
             guard.unwrap_or_else(|| panic!("a page shows the data of GET {like}, which is not an operation"));
         Self(self.0.route(route, guard, handler))
     }
 }
 
-/// The reads that a caller may use. Pages show only links and panels that it permits. Cheap to clone.
+/// The guards of the operations.
+#[derive(Debug, Default)]
+pub(crate) struct Guards {
+    /// Of `GET`, by path.
+    pub(crate) reads: BTreeMap<&'static str, Guard>,
+    /// Of other methods.
+    pub(crate) changes: HashMap<(Method, &'static str), Guard>,
+}
+
+/// The operations that a caller may use. Pages show only links and panels that it permits. Cheap to clone.
 #[derive(Clone, Debug, Default)]
-pub struct Reach(pub(crate) Arc<BTreeMap<&'static str, Guard>>);
+pub struct Reach(pub(crate) Arc<Guards>);
 
 impl Reach {
     /// Whether the caller may use the operation `GET path`. For a path with `{name}`, also the participant is needed.
     pub fn may(&self, caller: &Caller, path: &str, name: Option<&str>) -> bool {
-        self.0.get(path).is_some_and(|guard| guard.check(caller, name).is_ok())
+        self.0.reads.get(path).is_some_and(|guard| guard.check(caller, name).is_ok())
+    }
+
+    /// Whether the caller may use the operation `method path`, which changes something.
+    ///
+    /// # Errors
+    /// It may not.
+    pub fn check_change(
+        &self,
+        caller: &Caller,
+        (method, path): (Method, &'static str),
+        name: Option<&str>,
+    ) -> Result<(), ApiError> {
+        let guard = self.0.changes.get(&(method, path)).ok_or_else(ApiError::unknown_path)?;
+        guard.check(caller, name)
     }
 }
 

@@ -11,13 +11,16 @@ use crate::{accounts, directory, endpoints, health, oracles, participants, signa
 
 pub use crate::access::Caller;
 pub use crate::accounts::{AccountView as OpenedAccount, PositionSummary, position_summaries};
-pub use crate::approvals::{PolicyView, ProposalLists, ProposalView, newest as newest_proposals};
+pub use crate::approvals::{
+    PolicyView, ProposalLists, ProposalView, SetChangeView, newest as newest_proposals, proposal,
+};
 pub use crate::audit::{Page as EntryPage, newest as newest_entries};
 pub use crate::call::{Call as ReadCall, Parameters, Segments};
 pub use crate::callbacks::{CallbackView, Page as CallbackPage, find as find_callbacks};
 pub use crate::directory::DirectorySummary;
 pub use crate::endpoints::EndpointView;
 pub use crate::find::{Page as TransferPage, find as find_transfers};
+pub use crate::funds::{FundsLists, MovementView, newest_funds};
 pub use crate::health::{Health, Service};
 pub use crate::json::{Code, Decimal, Flag, Instant};
 pub use crate::lanes::{LaneReport, lane_reports};
@@ -28,6 +31,7 @@ pub use crate::progress::{
     ProgressView, SettlementView as TransferSettlement, ToldView, read as read_progress,
 };
 pub use crate::sessions::{SessionView, sessions};
+pub use crate::settlement_models::deferred_models;
 pub use crate::settlement_windows::{
     ContentView, PairKey, PairView, PairsView, WindowView, newest_windows, pairs_behind, window,
 };

@@ -1,6 +1,5 @@
 //! The table of operations: path, method, required permissions, reach, and handler.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use axum::handler::Handler;
@@ -18,7 +17,7 @@ use crate::change_sets::Operations;
 use crate::context::AdminContext;
 use crate::error::ApiError;
 use crate::page_paths::PagePaths;
-use crate::pages::{PageTable, Pages, Reach};
+use crate::pages::{Guards, PageTable, Pages, Reach};
 use crate::{
     accounts, approvals, audit, callbacks, change_sets, directory, endpoints, enums, fee_rules, find, funds,
     health, lanes, limits, operations, operators, oracles, participants, progress, quotes, sessions,
@@ -66,8 +65,8 @@ pub(crate) struct Table {
     router: Router<AdminContext>,
     context: AdminContext,
     operations: Vec<Operation>,
-    /// The guards of the reads, by path.
-    pub(crate) guards: BTreeMap<&'static str, Guard>,
+    /// The guards of the operations.
+    pub(crate) guards: Guards,
     pub(crate) pages: PagePaths,
 }
 
@@ -77,7 +76,7 @@ impl Table {
             router: Router::new(),
             context,
             operations: Vec::new(),
-            guards: BTreeMap::new(),
+            guards: Guards::default(),
             pages: PagePaths::default(),
         }
     }
@@ -95,7 +94,9 @@ impl Table {
         let (needs, reach) = guard;
         let guard = Guard { needs, reach };
         if method == GET {
-            self.guards.insert(path, guard);
+            self.guards.reads.insert(path, guard);
+        } else {
+            self.guards.changes.insert((method.clone(), path), guard);
         }
         self.operations.push(Operation::new(method.clone(), path, needs, reach));
         self.route((path, method), guard, handler)

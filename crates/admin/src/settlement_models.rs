@@ -50,6 +50,12 @@ impl ModelView {
 }
 
 /// Lists the active models.
+/// The names of the active models whose obligations are settled by windows.
+pub fn deferred_models(ledger: &Ledger) -> Vec<String> {
+    let is_deferred = |model: &&SettlementModel| model.is_active && model.delay == Delay::Deferred;
+    ledger.models().iter().filter(is_deferred).map(|model| model.name.to_string()).collect()
+}
+
 pub(crate) async fn list(call: Call) -> Result<Response, ApiError> {
     let models = call.ask(|ledger| {
         let active = ledger.models().iter().filter(|model| model.is_active);

@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 mod assets;
+mod changes;
 mod next;
 mod page;
 mod pages;
@@ -27,8 +28,11 @@ fn add(table: PageTable) -> PageTable {
         .login_form(LOGIN, pages::login::submit)
         .common_form(LOGOUT, pages::login::end)
         .common(ROOT, pages::overview::show)
+        .common("/console/changes/{kind}", changes::show)
+        .common_form("/console/changes/{kind}", changes::submit)
         .page("/console/participants", like(Section::Participants), pages::participants::list)
         .page("/console/participants/{name}", "/participants/{name}", pages::participants::show)
+        .page("/console/funds", like(Section::Funds), pages::funds::show)
         .page("/console/transfers", like(Section::Transfers), pages::transfers::list)
         .form("/console/transfers", like(Section::Transfers), pages::transfers::search)
         .page("/console/transfers/{id}", "/transfers/{id}", pages::transfer::show)

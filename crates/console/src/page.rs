@@ -8,10 +8,10 @@ use axum::http::header::{
     REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
 };
 use axum::http::request::Parts;
-use axum::http::{HeaderName, HeaderValue, StatusCode};
+use axum::http::{HeaderName, HeaderValue, Method, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use upesi_admin::reads::{Parameters, ReadCall};
-use upesi_admin::{AdminContext, ApiError, Reach};
+use upesi_admin::{AdminContext, ApiError, PageOperations, Reach};
 use upesi_engine::Clock as _;
 use upesi_ledger::Ledger;
 use upesi_types::Timestamp;
@@ -38,6 +38,7 @@ pub const LOGOUT: &str = "/console/logout";
 pub enum Section {
     Overview,
     Participants,
+    Funds,
     Transfers,
     Callbacks,
     Settlement,
@@ -50,9 +51,10 @@ pub enum Section {
 }
 
 impl Section {
-    const ALL: [Self; 11] = [
+    const ALL: [Self; 12] = [
         Self::Overview,
         Self::Participants,
+        Self::Funds,
         Self::Transfers,
         Self::Callbacks,
         Self::Settlement,
@@ -69,6 +71,7 @@ impl Section {
         match self {
             Self::Overview => ROOT,
             Self::Participants => "/console/participants",
+            Self::Funds => "/console/funds",
             Self::Transfers => "/console/transfers",
             Self::Callbacks => "/console/callbacks",
             Self::Settlement => "/console/settlement",
@@ -85,7 +88,7 @@ impl Section {
     pub const fn operation(self) -> Option<&'static str> {
         match self {
             Self::Overview => None,
-            Self::Participants => Some("/positions"),
+            Self::Participants | Self::Funds => Some("/positions"),
             Self::Transfers => Some("/transfers"),
             Self::Callbacks => Some("/lanes"),
             Self::Settlement => Some("/v2/settlementWindows"),
@@ -102,6 +105,7 @@ impl Section {
         match self {
             Self::Overview => words.nav_overview,
             Self::Participants => words.nav_participants,
+            Self::Funds => words.nav_funds,
             Self::Transfers => words.nav_transfers,
             Self::Callbacks => words.nav_callbacks,
             Self::Settlement => words.nav_settlement,
@@ -125,6 +129,8 @@ pub struct PageCall {
     /// Whether a page of another site has the link that the user followed.
     pub is_from_another_site: bool,
     pub words: &'static Words,
+    /// The operations of the API, for changes.
+    pub operations: PageOperations,
 }
 
 impl FromRequestParts<AdminContext> for PageCall {
@@ -133,12 +139,13 @@ impl FromRequestParts<AdminContext> for PageCall {
     async fn from_request_parts(parts: &mut Parts, context: &AdminContext) -> Result<Self, ApiError> {
         let Ok(call) = ReadCall::from_request_parts(parts, context).await;
         let Ok(reach) = Reach::from_request_parts(parts, context).await;
+        let Ok(operations) = PageOperations::from_request_parts(parts, context).await;
         let parameters = Parameters::from_request_parts(parts, context).await?;
         let path = parts.uri.path().to_owned();
         let site = parts.headers.get("sec-fetch-site");
         let is_from_another_site = site.is_some_and(|site| site == "cross-site" || site == "same-site");
         let (context, words) = (context.clone(), Words::of(parts.headers.get(ACCEPT_LANGUAGE)));
-        Ok(Self { call, context, parameters, reach, path, is_from_another_site, words })
+        Ok(Self { call, context, parameters, reach, path, is_from_another_site, words, operations })
     }
 }
 
@@ -158,6 +165,18 @@ impl PageCall {
     /// Whether the caller may use the operation `GET path` about a participant.
     pub fn may_about(&self, path: &str, name: &str) -> bool {
         self.reach.may(self.call.caller(), path, Some(name))
+    }
+
+    /// Whether the caller may use an operation that changes something, perhaps about a participant.
+    ///
+    /// # Errors
+    /// The caller may not.
+    pub fn check_change(
+        &self,
+        operation: (Method, &'static str),
+        about: Option<&str>,
+    ) -> Result<(), ApiError> {
+        self.reach.check_change(self.call.caller(), operation, about)
     }
 
     /// Queries the durable state, and notes its record.
@@ -309,6 +328,15 @@ pub struct NavigationLink {
     pub is_current: bool,
 }
 
+/// A link to a form that changes something.
+#[derive(Debug)]
+pub struct ChangeLink {
+    pub href: String,
+    pub label: &'static str,
+    /// What distinguishes it from another link with the same label.
+    pub note: Option<String>,
+}
+
 /// The text of a [`Stamp`].
 #[derive(Debug)]
 pub struct StampText {
@@ -337,6 +365,8 @@ pub struct Frame {
     /// The text in the search box.
     pub sought: String,
     pub stamp: Option<StampText>,
+    /// Changes of the object of the page, which the operator may make.
+    pub changes: Vec<ChangeLink>,
     pub operator: String,
     pub can_log_out: bool,
     /// The page of the operator's own DFSP.
@@ -359,6 +389,7 @@ impl Frame {
             can_search: false,
             sought: String::new(),
             stamp: None,
+            changes: Vec::new(),
             operator: String::new(),
             can_log_out: false,
             own: None,

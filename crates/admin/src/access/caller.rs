@@ -88,6 +88,12 @@ impl Caller {
         self.session.is_some()
     }
 
+    /// Whether it must enter its code again before it may approve.
+    pub fn must_renew(&self) -> bool {
+        let is_old = |cannot: &CannotApprove| cannot.name == ErrorName::ApproverLoginOld;
+        self.has_session() && self.cannot_approve.as_ref().is_some_and(is_old)
+    }
+
     /// The DFSP of the operator, if it is a DFSP's.
     pub const fn participant(&self) -> Option<FspId> {
         self.participant

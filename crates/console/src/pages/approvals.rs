@@ -7,7 +7,8 @@ use upesi_admin::reads::{ProposalView, newest_proposals};
 use upesi_types::Timestamp;
 use upesi_types::text::escape;
 
-use crate::page::{Frame, PageCall, Section, html};
+use crate::changes::{Kind, links};
+use crate::page::{ChangeLink, Frame, PageCall, Section, html};
 use crate::show;
 use crate::table::{Cell, Column, Table, Tone};
 use crate::words::{Words, fill};
@@ -39,6 +40,8 @@ struct Proposed {
     progress: Option<String>,
     /// Why the caller may not decide.
     refusal: Option<&'static str>,
+    /// The decisions that the caller may make.
+    decisions: Vec<ChangeLink>,
 }
 
 /// The page of all proposals.
@@ -52,14 +55,16 @@ pub async fn show(page: PageCall) -> Result<Response, ApiError> {
         return Ok(csv);
     }
     let operator = page.call.caller().operator().to_owned();
-    let open = lists.open.into_iter().map(|view| proposed(view, &operator, stamp.at, words));
+    let open = lists.open.into_iter().map(|view| proposed(view, &operator, stamp.at, &page));
     let next = lists.next.map(|before| page.url_with(&[("before", &before.to_string())]));
     let frame = page.frame(Section::Approvals, words.approvals_title, stamp);
     let is_by_two = page.context.access.is_by_two();
-    html(&ApprovalsPage { frame, words, open: open.collect(), ended, next, is_by_two })
+    let open = open.collect();
+    html(&ApprovalsPage { frame, words, open, ended, next, is_by_two })
 }
 
-fn proposed(view: ProposalView, operator: &str, now: Timestamp, words: &'static Words) -> Proposed {
+fn proposed(view: ProposalView, operator: &str, now: Timestamp, page: &PageCall) -> Proposed {
+    let words = page.words;
     let left_ms = view.expiration.0.ms_since(now);
     let refusal = match (view.may_decide, &*view.maker == operator) {
         (true, _) => None,
@@ -79,7 +84,21 @@ fn proposed(view: ProposalView, operator: &str, now: Timestamp, words: &'static 
         created: show::second(view.created_date.0, words),
         progress,
         refusal,
+        decisions: decisions(&view, &*view.maker == operator, page),
         view,
+    }
+}
+
+/// The maker may withdraw a proposal, and others may decide about it. An approver whose last code is old enters a new
+/// one.
+fn decisions(view: &ProposalView, is_own: bool, page: &PageCall) -> Vec<ChangeLink> {
+    let id = view.approval_id.to_string();
+    let subject = [("proposal", &*id)];
+    let renews = page.call.caller().must_renew();
+    match (is_own, view.may_decide || (renews && view.state == "pending")) {
+        (true, _) => links(page, None, &[(Kind::Retract, &subject)]),
+        (false, true) => links(page, None, &[(Kind::Approve, &subject), (Kind::Reject, &subject)]),
+        (false, false) => Vec::new(),
     }
 }
 

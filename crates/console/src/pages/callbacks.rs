@@ -7,6 +7,7 @@ use upesi_admin::reads::{CallbackView, LaneReport, Parameters, find_callbacks, l
 use upesi_ledger::ParticipantId;
 
 use super::lane::{lane_tone, lane_word};
+use crate::changes::{Kind, links};
 use crate::page::{Frame, PageCall, Section, html, participant_url, transfer_url};
 use crate::table::{Cell, Column, Table, Tone};
 use crate::words::Words;
@@ -39,7 +40,11 @@ pub async fn show(page: PageCall) -> Result<Response, ApiError> {
         return Ok(csv);
     }
     let next = found.next.map(|key| page.url_with(&[("after", &key.to_string())]));
-    let frame = page.frame(Section::Callbacks, words.callbacks_title, stamp);
+    let mut frame = page.frame(Section::Callbacks, words.callbacks_title, stamp);
+    let has_parked = callbacks.rows.iter().any(|row| row.get(2).is_some_and(|state| state.tone == Tone::Bad));
+    if has_parked {
+        frame.changes = links(&page, None, &[(Kind::Redeliver, &[])]);
+    }
     html(&CallbacksPage { frame, words, lanes, callbacks, next })
 }
 

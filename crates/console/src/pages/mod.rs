@@ -5,6 +5,7 @@ pub mod audit;
 pub mod callbacks;
 pub mod connections;
 pub mod directory;
+pub mod funds;
 mod lane;
 pub mod login;
 pub mod operators;

@@ -6,15 +6,16 @@ use askama::Template;
 use axum::response::Response;
 use upesi_admin::ApiError;
 use upesi_admin::reads::{
-    Decimal, Flag, LaneReport, Parameters, ParticipantDetail, PositionSummary, Segments, TransferPage,
-    find_callbacks, lane_reports, participant, position_summaries,
+    Decimal, Flag, LaneReport, OpenedAccount, Parameters, ParticipantDetail, PositionSummary, Segments,
+    TransferPage, find_callbacks, lane_reports, participant, position_summaries,
 };
 
 use super::callbacks::callback_table;
 use super::lane::{lane_tone, lane_word};
 use super::position::{free, owed_cell, position_bar, position_tone, side_cell, used_cell};
 use super::transfers::{newest, term, transfer_table};
-use crate::page::{Frame, PageCall, Section, html, participant_url, url};
+use crate::changes::{Kind, links};
+use crate::page::{ChangeLink, Frame, PageCall, Section, html, participant_url, url};
 use crate::table::{Cell, Column, Table, Tone};
 use crate::words::Words;
 
@@ -196,7 +197,8 @@ pub async fn show(page: PageCall, Segments(name): Segments<String>) -> Result<Re
     if let Some(csv) = page.export(stamp, &mut tables) {
         return Ok(csv);
     }
-    let frame = page.frame(Section::Participants, &name, stamp);
+    let mut frame = page.frame(Section::Participants, &name, stamp);
+    frame.changes = changes(&page, &name, &detail);
     let transfers_url = url("/console/transfers", &[("q", &term("dfsp", &name))]);
     let (facts, lane) = (facts(&detail, words), lane.map(|lane| lane_facts(&lane, words)));
     html(&ParticipantPage {
@@ -212,6 +214,35 @@ pub async fn show(page: PageCall, Segments(name): Segments<String>) -> Result<Re
         endpoints,
         bindings,
     })
+}
+
+/// The changes of the participant: of its activity, of its caps and of its funds, in each of its currencies.
+fn changes(page: &PageCall, name: &str, detail: &ParticipantDetail) -> Vec<ChangeLink> {
+    let participant = ("participant", name);
+    let activity = if detail.participant.is_active.0 { Kind::Suspend } else { Kind::Resume };
+    let mut changes = Vec::new();
+    for position in &detail.positions {
+        let currency = position.currency.0.to_string();
+        let subject = [participant, ("currency", &*currency)];
+        let of_currency = links(page, Some(name), &[(Kind::Deposit, &subject), (Kind::Cap, &subject)]);
+        let is_cover = |account: &&OpenedAccount| {
+            account.ledger_account_type == "SETTLEMENT" && account.currency == position.currency
+        };
+        let account = detail.accounts.iter().find(is_cover).map(|account| account.id.to_string());
+        let withdrawal = account.map(|account| {
+            let subject = [participant, ("currency", &*currency), ("account", &*account)];
+            links(page, Some(name), &[(Kind::Withdraw, &subject)])
+        });
+        let all = of_currency.into_iter().chain(withdrawal.into_iter().flatten());
+        // A second currency needs its name in the links.
+        let named = |link: ChangeLink| ChangeLink { note: Some(currency.clone()), ..link };
+        match detail.positions.len() {
+            1 => changes.extend(all),
+            _ => changes.extend(all.map(named)),
+        }
+    }
+    changes.extend(links(page, Some(name), &[(activity, &[participant])]));
+    changes
 }
 
 /// The newest transfers. If other callers are searching, a note instead.

@@ -6,12 +6,14 @@ use askama::Template;
 use axum::response::Response;
 use upesi_admin::ApiError;
 use upesi_admin::reads::{
-    PairKey, PairView, PairsView, Segments, SettlementView, WindowView, newest_settlements, newest_windows,
-    pairs_behind, settlement as one_settlement, window as one_window,
+    PairKey, PairView, PairsView, Segments, SettlementView, WindowView, deferred_models, newest_settlements,
+    newest_windows, pairs_behind, settlement as one_settlement, window as one_window,
 };
 use upesi_types::Currency;
+use upesi_types::text::escape;
 
-use crate::page::{Frame, PageCall, Section, html, participant_url};
+use crate::changes::{Kind, links};
+use crate::page::{ChangeLink, Frame, PageCall, Section, html, participant_url};
 use crate::show;
 use crate::table::{Cell, Column, Table, Tone};
 use crate::words::{Words, fill};
@@ -241,10 +243,10 @@ pub async fn window(page: PageCall, Segments(text): Segments<String>) -> Result<
         let window = one_window(ledger, id)?;
         // The sums of old windows are dropped.
         let found = sees_pairs.then(|| pairs_behind(ledger, id, after, PAIRS_MAX)).and_then(Result::ok);
-        Ok((window, found))
+        Ok((window, found, deferred_models(ledger)))
     });
     let (stamp, found) = asked.await?;
-    let (window, pairs): (WindowView, Option<PairsView>) = found?;
+    let (window, pairs, models): (WindowView, Option<PairsView>, Vec<String>) = found?;
     let listed = pairs.as_ref().map(|pairs| &*pairs.pairs).unwrap_or_default();
     let mut table = pair_table(listed, words);
     if pairs.is_none() {
@@ -273,7 +275,8 @@ pub async fn window(page: PageCall, Segments(text): Segments<String>) -> Result<
     }
     // A matrix of only some pairs would have wrong sums.
     let (matrices, notes) = if is_whole { matrices(listed, words) } else { Default::default() };
-    let frame = page.frame(Section::Settlement, &title, stamp);
+    let mut frame = page.frame(Section::Settlement, &title, stamp);
+    frame.changes = window_changes(&page, id, window.state, &models);
     let next = next.map(|next| page.url_with(&[(PAIRS_AFTER, &next.to_string())]));
     html(&WindowPage { frame, words, facts, matrices, notes, pairs: table, next })
 }
@@ -392,6 +395,33 @@ const STAGES: [&str; 6] = [
     "SETTLED",
 ];
 
+/// The changes of a window: its close, and then a settlement for each model.
+fn window_changes(page: &PageCall, id: u32, state: &str, models: &[String]) -> Vec<ChangeLink> {
+    let id = id.to_string();
+    match state {
+        "OPEN" => links(page, None, &[(Kind::CloseWindow, &[("window", &id)])]),
+        "CLOSED" | "ABORTED" => {
+            let mut changes = Vec::new();
+            for model in models {
+                let of_model = links(page, None, &[(Kind::Settle, &[("window", &id), ("model", model)])]);
+                let note = Some(escape(model).into_owned());
+                changes.extend(of_model.into_iter().map(|link| ChangeLink { note: note.clone(), ..link }));
+            }
+            changes
+        }
+        _ => Vec::new(),
+    }
+}
+
+fn settlement_changes(page: &PageCall, id: u32, state: &str) -> Vec<ChangeLink> {
+    let id = id.to_string();
+    let subject = [("settlement", &*id)];
+    match state {
+        "SETTLED" | "ABORTED" => Vec::new(),
+        _ => links(page, None, &[(Kind::Advance, &subject), (Kind::AbortSettlement, &subject)]),
+    }
+}
+
 /// The page of a settlement.
 pub async fn settlement(page: PageCall, Segments(text): Segments<String>) -> Result<Response, ApiError> {
     let words = page.words;
@@ -416,7 +446,8 @@ pub async fn settlement(page: PageCall, Segments(text): Segments<String>) -> Res
     for window in &settlement.settlement_windows {
         facts.push((words.column_window, Cell::text(&window.id.to_string()).link(window_url(window.id))));
     }
-    let frame = page.frame(Section::Settlement, &title, stamp);
+    let mut frame = page.frame(Section::Settlement, &title, stamp);
+    frame.changes = settlement_changes(&page, id, settlement.state);
     let (stages, check) = (stages(settlement.state, words), check(&settlement, words));
     html(&DetailPage { frame, words, facts, stages, accounts, check })
 }

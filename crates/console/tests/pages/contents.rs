@@ -469,7 +469,7 @@ async fn stopped_change_set_is_open_with_its_reason() {
         &page,
         &["Open 1", "Proposal 1", "The change set has stopped: 1 of 2 changes are made.", "Ended"],
     );
-    contains(&page, &["upesi admin approve 1", "No proposal has ended yet."]);
+    contains(&page, &["Approve Proposal 1", "No proposal has ended yet."]);
 }
 
 #[tokio::test]

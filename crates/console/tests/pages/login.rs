@@ -14,7 +14,7 @@ const COOKIE: &str = "__Host-upesi-session=";
 const ATTRIBUTES: &str = "Path=/; Secure; HttpOnly; SameSite=Strict";
 const MINUTE_MS: i64 = 60_000;
 /// The headers of a form that a browser sends from a page of the hub.
-const OWN: &str = "origin: http://localhost\r\nsec-fetch-site: same-origin\r\n";
+pub const OWN: &str = "origin: http://localhost\r\nsec-fetch-site: same-origin\r\n";
 const LOGIN: &str = "/console/login";
 const LOGOUT: &str = "/console/logout";
 
@@ -33,7 +33,7 @@ fn member<'a>(body: &'a str, name: &str) -> &'a str {
     value.split('"').next().unwrap()
 }
 
-async fn user(hub: &Hub, admin: &str, name: &str, role: &str) -> Device {
+pub async fn user(hub: &Hub, admin: &str, name: &str, role: &str) -> Device {
     let json = "content-type: application/json\r\n";
     let by_admin = format!("authorization: Bearer {admin}\r\n{json}");
     let body = format!("{{\"name\":\"{name}\",\"roles\":[\"{role}\"]}}");
@@ -50,7 +50,7 @@ async fn user(hub: &Hub, admin: &str, name: &str, role: &str) -> Device {
 }
 
 /// The code of the next interval, because the present one was already used.
-fn next_code(hub: &Hub, device: &Device) -> String {
+pub fn next_code(hub: &Hub, device: &Device) -> String {
     hub.clock.advance(CODE_INTERVAL_MS);
     device.code_at(hub.clock.now().as_ms())
 }
@@ -68,7 +68,12 @@ async fn submit(hub: &Hub, lines: &str, body: &str) -> Answer {
 
 /// The session cookie of a new login, as the browser sends it.
 async fn logged_in(hub: &Hub, device: &Device) -> String {
-    let body = form("amina", PASSWORD, &next_code(hub, device), "/console");
+    cookie_of(hub, "amina", device).await
+}
+
+/// The session cookie of a new login of a user.
+pub async fn cookie_of(hub: &Hub, name: &str, device: &Device) -> String {
+    let body = form(name, PASSWORD, &next_code(hub, device), "/console");
     let answer = submit(hub, OWN, &body).await;
     assert_eq!(answer.status, 303, "{}", answer.body);
     let cookie = answer.header("set-cookie").unwrap();

@@ -2,6 +2,7 @@
 //! login.
 
 mod access;
+mod changes;
 mod common;
 mod contents;
 mod headers;
