@@ -222,7 +222,9 @@ mod tests {
     fn count_may_be_zero_and_must_be_there() {
         let output = TestOutput { seed: 1, text: "0 kills, 3 starts, ".to_owned() };
         assert_eq!((output.count(" kills, "), output.number(" starts, ")), (0, 3));
-        for wrong in [|output: &TestOutput| output.number(" kills, "), |output| output.count(" ends, ")] {
+        for wrong in
+            [|output: &TestOutput| output.number(" kills, "), |output: &TestOutput| output.count(" ends, ")]
+        {
             assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| wrong(&output))).is_err());
         }
     }
