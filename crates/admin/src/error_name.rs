@@ -115,13 +115,21 @@ names! {
     TooManyLogins = "too_many_logins", SERVER_BUSY;
     /// Other logins are in progress.
     LoginsBusy = "logins_busy", SERVER_BUSY;
+    /// The login was not begun in this browser, took too long, or was used before.
+    ProviderLoginEnded = "provider_login_ended", VALIDATION;
+    /// The identity provider did not log the user in, or the hub rejects its answer.
+    ProviderLoginRejected = "provider_login_rejected", CLIENT;
+    /// The user of the identity provider has no role in the hub.
+    ProviderRoleMissing = "provider_role_missing", CLIENT;
+    /// The identity provider does not answer.
+    ProviderUnavailable = "provider_unavailable", UNAVAILABLE;
     /// The token of the enrolment is unknown, used or expired.
     EnrolmentInvalid = "enrolment_invalid", CLIENT;
     /// The first code of the second factor is wrong.
     EnrolmentCodeWrong = "enrolment_code_wrong", CLIENT;
     /// The code of the second factor was already used.
     CodeUsed = "code_used", VALIDATION;
-    /// The client has not logged in with a password.
+    /// The client has no session, or no session of the required kind.
     SessionMissing = "session_missing", VALIDATION;
     /// The operator has no such session.
     SessionNotFound = "session_not_found", ID_NOT_FOUND;

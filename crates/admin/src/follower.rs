@@ -120,6 +120,8 @@ mod tests {
             (Method::GET, "/quotes/1", false),
             (Method::GET, "/console/login", false),
             (Method::POST, "/console/login", false),
+            (Method::GET, "/console/login/with/oidc", false),
+            (Method::GET, "/console/login/return/oidc", false),
             (Method::POST, "/console/logout", false),
             (Method::POST, "/console/find", true),
             (Method::PUT, "/console/find", false),

@@ -37,6 +37,7 @@ mod participants;
 mod parts;
 mod port;
 mod progress;
+mod provider_login;
 mod public_keys;
 mod quotes;
 pub mod reads;
@@ -76,6 +77,10 @@ pub use page_changes::{Accepted, ChangePreview, LiquidityEffect, PageChange, Pag
 pub use pages::{PageTable, Pages, Reach};
 pub use parts::{DirectoryHandle, FixedLog, Holders, Lanes, LogLevel, NoLanes};
 pub use port::AdminPort;
+pub use provider_login::{
+    FailedLogin, FinishedLogin, LOGIN_COOKIE_REMOVED, LoginBegun, LoginProvider, begin_login,
+    begin_login_again, finish_login, login_providers,
+};
 pub use public_keys::{HubKey, HubKeyState, HubKeys, SignatureKeyRules};
 pub use routes::Operation;
 pub use searches::Searches;

@@ -19,7 +19,8 @@ use upesi_types::text::has_hidden;
 use super::call::Segments;
 use crate::access::{
     CredentialKind, IDLE_MS, PASSWORD_BYTES_MAX, PASSWORD_CHARS_MIN, Password, Permission, Seed, Session,
-    Token, UnsealedSecret, UserRegistry, address_of, base32, cookie, device_uri, id_of, step_of,
+    SessionOrigin, Token, UnsealedSecret, UserRegistry, address_of, base32, cookie, device_uri, id_of,
+    step_of,
 };
 use crate::body::{Fields, JsonBody};
 use crate::call::{Call, Parameters};
@@ -40,7 +41,7 @@ pub struct SessionView {
     pub address: String,
     pub opened_date: Instant,
     pub used_date: Instant,
-    /// Time of the last code.
+    /// Time of the last code, or of the login with an identity provider.
     pub code_date: Instant,
     /// Time of the session's end, unless a request extends it before.
     pub expiration: Instant,
@@ -300,6 +301,10 @@ pub struct OpenedSession {
 }
 
 impl OpenedSession {
+    pub(crate) const fn new(token: Token, session: Session) -> Self {
+        Self { token, session }
+    }
+
     /// The header `Set-Cookie` that stores the session in a browser.
     ///
     /// # Errors
@@ -326,9 +331,11 @@ pub async fn log_in(call: &Call, login: Login) -> Result<OpenedSession, ApiError
     let sealed = attempt.sealed_anew(call, &proven).await?;
     attempt.use_code(call, &proven, CredentialActionKind::Session { credential, change, sealed }).await?;
     let now = call.engine.clock().now();
+    let credential =
+        if sealed.is_some() { credential_of(call, &attempt.operator).await? } else { credential };
     let session = Session {
         id,
-        credential: if sealed.is_some() { credential_of(call, &attempt.operator).await? } else { credential },
+        origin: SessionOrigin::Password(credential),
         operator: attempt.operator.into(),
         roles: proven.known.roles,
         address: attempt.address,
@@ -355,8 +362,20 @@ pub(crate) async fn open(call: Call, body: JsonBody) -> Result<Response, ApiErro
 }
 
 fn own(call: &Call) -> Result<Session, ApiError> {
-    let detail = "The caller has not logged in with a password";
+    let detail = "The caller has not logged in at the hub";
     call.caller.session.clone().ok_or_else(|| ApiError::new(ErrorName::SessionMissing, detail))
+}
+
+/// The caller's session that a password has opened, with the number of the password.
+fn own_by_password(call: &Call) -> Result<(Session, u32), ApiError> {
+    let session = call.caller.session.clone();
+    let detail = "The caller has not logged in with a password";
+    let missing = || ApiError::new(ErrorName::SessionMissing, detail);
+    let session = session.ok_or_else(missing)?;
+    match session.origin {
+        SessionOrigin::Password(credential) => Ok((session, credential)),
+        SessionOrigin::Provider(_) => Err(missing()),
+    }
 }
 
 /// The sessions that have not ended: all of them if the caller may read operators, otherwise its own.
@@ -411,24 +430,25 @@ fn again(
     fields: &Fields<'_>,
     names: &[&str],
     action: &'static str,
-) -> Result<(Session, Attempt), ApiError> {
+) -> Result<((Session, u32), Attempt), ApiError> {
     let password = read_shown(fields)?;
     let code = read_code(fields)?;
     fields.only(names)?;
-    let session = own(call)?;
+    let (session, credential) = own_by_password(call)?;
     let address = address_of(call.caller.address.as_deref());
     let attempt = Attempt { operator: session.operator.to_string(), address, password, code, action };
-    Ok((session, attempt))
+    Ok(((session, credential), attempt))
 }
 
 /// Verifies password and code again, to allow approvals for some further minutes.
 pub(crate) async fn renew(call: Call, body: JsonBody) -> Result<Response, ApiError> {
     let fields = body.fields()?;
-    let (session, attempt) = again(&call, &fields, &["password", "code"], "session.renew")?;
+    let names = ["password", "code"];
+    let ((session, credential), attempt) = again(&call, &fields, &names, "session.renew")?;
     let proven = attempt.verify(&call).await?;
     let before = session.factor_at.to_string();
     let change = Change::new(format!("last code of session {}", session.id), before, "now");
-    let kind = CredentialActionKind::Session { credential: session.credential, change, sealed: None };
+    let kind = CredentialActionKind::Session { credential, change, sealed: None };
     attempt.use_code(&call, &proven, kind).await?;
     let now = call.engine.clock().now();
     people(&call)?.change_session(&session.id, |session| session.factor_at = now);
@@ -441,12 +461,12 @@ pub(crate) async fn set_password(call: Call, body: JsonBody) -> Result<Response,
     let fields = body.fields()?;
     let chosen = read_chosen(&fields, "newPassword")?;
     let names = ["password", "code", "newPassword"];
-    let (session, attempt) = again(&call, &fields, &names, "self.password")?;
+    let ((session, credential), attempt) = again(&call, &fields, &names, "self.password")?;
     let proven = attempt.verify(&call).await?;
     let people = people(&call)?;
     let sealed = people.seal(chosen, &attempt.operator, attempt.address, proven.opened.seed.clone()).await;
     let sealed: SealedSecret = sealed.map_err(|_| busy())?.ok_or_else(ApiError::no_random_bits)?;
-    let kind = CredentialActionKind::SetPassword { credential: session.credential, sealed };
+    let kind = CredentialActionKind::SetPassword { credential, sealed };
     attempt.use_code(&call, &proven, kind).await?;
     follow(&call, &session).await?;
     empty(StatusCode::NO_CONTENT)
@@ -456,7 +476,7 @@ pub(crate) async fn set_password(call: Call, body: JsonBody) -> Result<Response,
 async fn follow(call: &Call, session: &Session) -> Result<(), ApiError> {
     let credential = credential_of(call, &session.operator).await?;
     let people = people(call)?;
-    people.change_session(&session.id, |session| session.credential = credential);
+    people.change_session(&session.id, |session| session.origin = SessionOrigin::Password(credential));
     people.end_sessions(|other| other.operator == session.operator && other.id != session.id);
     Ok(())
 }

@@ -11,13 +11,26 @@ mod table;
 mod words;
 
 use upesi_admin::{PageTable, Pages};
+use upesi_types::text::url_part;
 
 pub use page::CONTENT_POLICY;
-use page::{LOGIN, LOGOUT, ROOT, Section};
+use page::{LOGIN, LOGIN_AGAIN, LOGOUT, ROOT, Section};
 pub use words::{ENGLISH, Words};
 
 /// The pages of the console, for the admin port.
 pub const PAGES: Pages = Pages { root: ROOT, login: LOGIN, add, error: page::error_page };
+
+/// The path of the page after a login by the identity provider with this label.
+pub fn login_return_path(label: &str) -> String {
+    format!("{LOGIN}/return/{}", url_part(label))
+}
+
+/// The link for a user of an identity provider to log in again, and then to come back to a page of the console. For
+/// actions that need a recent login, if [`upesi_admin::Caller::login_provider`] names a provider. Other users type a
+/// code instead.
+pub fn login_again_url(next: &str) -> String {
+    page::url(LOGIN_AGAIN, &[(upesi_admin::NEXT, next)])
+}
 
 /// Each page has the guard of the operation whose data it shows.
 fn add(table: PageTable) -> PageTable {
@@ -26,6 +39,9 @@ fn add(table: PageTable) -> PageTable {
         .file("/console/assets/{file}", assets::get)
         .login(LOGIN, pages::login::show)
         .login_form(LOGIN, pages::login::submit)
+        .login("/console/login/with/{provider}", pages::provider_login::begin)
+        .login(LOGIN_AGAIN, pages::provider_login::again)
+        .login("/console/login/return/{provider}", pages::provider_login::finish)
         .common_form(LOGOUT, pages::login::end)
         .common(ROOT, pages::overview::show)
         .common("/console/changes/{kind}", changes::show)

@@ -17,7 +17,9 @@ impl Next {
             return None;
         }
         let uri: Uri = text.parse().ok()?;
-        if uri.scheme().is_some() || uri.authority().is_some() || [LOGIN, LOGOUT].contains(&uri.path()) {
+        let is_of_login =
+            uri.path().strip_prefix(LOGIN).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+        if uri.scheme().is_some() || uri.authority().is_some() || is_of_login || uri.path() == LOGOUT {
             return None;
         }
         let rest = uri.path().strip_prefix(ROOT)?;
@@ -133,6 +135,9 @@ mod tests {
             "/sessions",
             "/console/login",
             "/console/login?next=/console",
+            "/console/login/again?next=/console",
+            "/console/login/with/oidc",
+            "/console/login/return/oidc?code=x&state=y",
             "/console/logout",
             &long,
         ] {

@@ -30,6 +30,8 @@ pub const CONTENT_POLICY: &str = "default-src 'none'; style-src 'self'; img-src 
 pub const ROOT: &str = "/console";
 /// The path of the login page and its form.
 pub const LOGIN: &str = "/console/login";
+/// The path for a user of an identity provider to log in again.
+pub const LOGIN_AGAIN: &str = "/console/login/again";
 /// The path of the form that ends a session.
 pub const LOGOUT: &str = "/console/logout";
 

@@ -5,7 +5,8 @@ use std::path::Path;
 
 use upesi_admin::{Issuer, IssuerConfig};
 use upesi_http::{ClientTls, Outbound, WorkerHandle};
-use upesi_oidc::{Provider, ProviderConfig, UNKNOWN_KEY_INTERVAL};
+use upesi_keys::read_private;
+use upesi_oidc::{ClientSecret, LoginClient, Provider, ProviderConfig, UNKNOWN_KEY_INTERVAL};
 use upesi_process::exposition::head;
 use upesi_settings::{OperatorProvider, Provider as ProviderSettings, Requirement, Settings};
 use upesi_tls::{ClientFiles, Trust};
@@ -83,7 +84,35 @@ fn provider_of(
         unknown_key_interval: UNKNOWN_KEY_INTERVAL,
         outbound: outbound.clone(),
         tls: provider.anchors_file.as_deref().map(|anchors| tls(section, anchors)).transpose()?,
+        login: None,
     }))
+}
+
+/// The hub as a client that logs users in to the console.
+fn login(
+    section: &str,
+    label: &str,
+    own: &OperatorProvider,
+    settings: &Settings,
+) -> Result<Option<LoginClient>, HubError> {
+    let (Some(id), Some(origin)) = (&own.login_client, settings.admin.allowed_origins.first()) else {
+        return Ok(None);
+    };
+    let secret = own.login_secret_file.as_deref().map(|file| secret(section, file)).transpose()?;
+    let redirect_uri = format!("{origin}{}", upesi_console::login_return_path(label));
+    Ok(Some(LoginClient { id: id.clone(), secret, scopes: own.login_scopes.clone(), redirect_uri }))
+}
+
+/// The secret in a file: one line.
+fn secret(section: &str, file: &Path) -> Result<ClientSecret, HubError> {
+    let refused = |why: String| HubError::Settings(format!("{section}.login_secret_file: {why}"));
+    let bytes = read_private(file).map_err(|error| refused(error.to_string()))?;
+    let not_one = || refused(format!("{}: must contain the secret as one line of text", file.display()));
+    let text = String::from_utf8(bytes).map_err(|_| not_one())?;
+    let line = text.strip_suffix('\n').unwrap_or(&text);
+    let line = line.strip_suffix('\r').unwrap_or(line);
+    let is_one = !line.is_empty() && !line.contains(char::is_control);
+    if is_one { Ok(ClientSecret::new(line.to_owned())) } else { Err(not_one()) }
 }
 
 fn tls(section: &str, anchors_file: &Path) -> Result<ClientTls, HubError> {
@@ -105,6 +134,7 @@ fn issuers(settings: &Settings, outbound: &Outbound) -> Result<Vec<Issuer>, HubE
     for (section, label, own) in sections {
         let OperatorProvider { provider, clients, name_claim, groups_claim, roles, .. } = own;
         let Some(provider) = provider_of(section, provider, clients, outbound)? else { continue };
+        let provider = ProviderConfig { login: login(section, label, own, settings)?, ..provider };
         issuers.push(Issuer::new(IssuerConfig {
             label,
             provider,

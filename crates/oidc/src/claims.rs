@@ -76,20 +76,49 @@ impl Claims {
 
     /// Checks that the claims are of this provider, for this hub, and valid at a time.
     pub(crate) fn check(&self, config: &ProviderConfig, now: Timestamp) -> Result<(), TokenFault> {
-        if self.issuer() != Some(&*config.issuer) {
-            return Err(TokenFault::Issuer);
-        }
+        self.check_issuer(&config.issuer)?;
         self.check_audience(config)?;
         self.check_time(now.as_ms().div_euclid(1_000))
     }
 
-    fn check_audience(&self, config: &ProviderConfig) -> Result<(), TokenFault> {
-        let audiences: Vec<_> = match self.0.get("aud") {
+    /// Checks that the claims are of an ID token of this issuer, for this client and this login, and valid at a time
+    /// (OpenID Connect Core 1.0 §3.1.3.7).
+    pub(crate) fn check_login(
+        &self,
+        issuer: &str,
+        client: &str,
+        nonce: &str,
+        now: Timestamp,
+    ) -> Result<(), TokenFault> {
+        self.check_issuer(issuer)?;
+        let audiences = self.audiences();
+        if !audiences.contains(&client) {
+            return Err(TokenFault::Audience);
+        }
+        let party = self.0.get("azp");
+        if (party.is_some() || audiences.len() > 1) && party.and_then(Value::as_str) != Some(client) {
+            return Err(TokenFault::Client);
+        }
+        if self.0.get("nonce").and_then(Value::as_str) != Some(nonce) {
+            return Err(TokenFault::Nonce);
+        }
+        self.check_time(now.as_ms().div_euclid(1_000))
+    }
+
+    fn check_issuer(&self, issuer: &str) -> Result<(), TokenFault> {
+        if self.issuer() == Some(issuer) { Ok(()) } else { Err(TokenFault::Issuer) }
+    }
+
+    fn audiences(&self) -> Vec<&str> {
+        match self.0.get("aud") {
             Some(Value::String(one)) => vec![&**one],
             Some(Value::Array(all)) => all.iter().filter_map(Value::as_str).collect(),
             _ => Vec::new(),
-        };
-        if !audiences.contains(&&*config.audience) {
+        }
+    }
+
+    fn check_audience(&self, config: &ProviderConfig) -> Result<(), TokenFault> {
+        if !self.audiences().contains(&&*config.audience) {
             return Err(TokenFault::Audience);
         }
         let is_listed = |client: &str| config.clients.iter().any(|known| known == client);

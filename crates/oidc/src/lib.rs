@@ -1,18 +1,21 @@
 //! Verifies tokens of OpenID Connect providers with the providers' keys (L3).
 //!
 //! - [`Provider`]: its keys, fetched and cached, and [`verify`](Provider::verify).
+//! - [`Provider::login_url`] and [`Provider::redeem`]: the login of a user through a browser.
 //! - [`Claims`]: the claims of a verified token. The caller decides which of them to use.
 //!
-//! Reasons: `docs/decisions/0065-people-by-openid-connect.md`.
+//! Reasons: `docs/decisions/0065-people-by-openid-connect.md` and `0103-login-by-an-identity-provider.md`.
 
 mod claims;
 mod config;
 mod keys;
+mod login;
 mod provider;
 mod token;
 
 pub use claims::{Claims, LEEWAY_S};
-pub use config::ProviderConfig;
+pub use config::{ClientSecret, LoginClient, ProviderConfig};
+pub use login::{LoginFault, LoginSecrets};
 pub use provider::{Provider, UNKNOWN_KEY_INTERVAL, is_secure_issuer};
 
 /// Reason why a token is rejected. Clients do not learn it.
@@ -39,6 +42,9 @@ pub enum TokenFault {
     /// `azp` or `client_id` is not in the list.
     #[error("the token was issued to a client that is not in the list")]
     Client,
+    /// `nonce` is not of this login.
+    #[error("the token's `nonce` claim is of another login")]
+    Nonce,
     /// There is no `exp`.
     #[error("the token has no `exp` claim")]
     NoEnd,

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use upesi_http::Network;
 use upesi_kafka::ENTRY_BYTES_MAX;
 use upesi_keys::PrivateKeyLocation;
+use upesi_oidc::is_secure_issuer;
 
 use super::catalogue::{Dfsp, OperatorProvider, Provider, Settings, Tls};
 use super::choices::{
@@ -114,7 +115,44 @@ fn providers(checked: &CheckedSettings<'_>) -> Vec<Mistake> {
     let of_staff = provider("oidc", staff, None).or_else(|| roles("oidc", oidc, false));
     let of_dfsps = provider("oidc_dfsps", dfsps, apart).or_else(|| roles("oidc_dfsps", oidc_dfsps, true));
     let of_clients = provider("oauth", &oauth.provider, other_audience);
-    [of_staff, of_dfsps, of_clients].into_iter().flatten().collect()
+    let logins = [login_of(checked, "oidc", oidc), login_of(checked, "oidc_dfsps", oidc_dfsps)];
+    [of_staff, of_dfsps, of_clients].into_iter().chain(logins).flatten().collect()
+}
+
+/// A login in the console needs a provider, and a secure address of the console for the provider's answers. Browsers do
+/// not store the session for another address.
+fn login_of(checked: &CheckedSettings<'_>, section: &str, operators: &OperatorProvider) -> Option<Mistake> {
+    let key = |name: &str| format!("{section}.{name}");
+    let scope = operators.login_scopes.iter().find(|scope| !is_scope(scope));
+    let problem = match (&operators.login_client, checked.settings.admin.allowed_origins.first()) {
+        (None, _) if operators.login_secret_file.is_some() => {
+            let key = key("login_secret_file");
+            return checked.needs(&key, &key, &format!("{section}.login_client"));
+        }
+        (None, _) => return None,
+        (Some(_), _) if operators.provider.issuer.is_none() => format!("needs {section}.issuer"),
+        (Some(_), None) => {
+            "needs admin.allowed_origins, which begins with the address of the console".to_owned()
+        }
+        (Some(_), Some(origin)) if !is_secure_issuer(&origin.to_string()) => {
+            format!(
+                "needs https:// in the first of admin.allowed_origins, not {origin}, except on this machine"
+            )
+        }
+        (Some(_), Some(_)) => {
+            let key = key("login_scopes");
+            return checked.mistake(&key, format!("{key}: {:?} is not the name of a scope", scope?));
+        }
+    };
+    // Mistakes of these settings are reported already.
+    checked.origin("admin.allowed_origins").and(checked.origin(&key("issuer")))?;
+    let key = key("login_client");
+    checked.mistake(&key, format!("{key} {problem}"))
+}
+
+/// Whether a text is a scope (RFC 6749 §3.3).
+fn is_scope(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic() && !b"\"\\".contains(&byte))
 }
 
 /// A provider needs an audience, and authorities for `https://`. `problem` is another reason against it.

@@ -407,6 +407,23 @@ fn contradictions_of_identity_providers_are_reported() {
             "[oidc]\naudience = \"a\"\nissuer = \"http://id.example\"\n",
             "3: oidc.issuer: \"http://id.example\": give a URL with https://, or with http:// on this machine",
         ),
+        ("[oidc]\nlogin_client = \"hub\"\n", "2: oidc.login_client needs oidc.issuer"),
+        ("[oidc]\nlogin_secret_file = \"/a\"\n", "2: oidc.login_secret_file needs oidc.login_client"),
+        (
+            "[oidc]\naudience = \"a\"\nissuer = \"http://127.0.0.1:1\"\nlogin_client = \"hub\"\n",
+            "4: oidc.login_client needs admin.allowed_origins, which begins with the address of the console",
+        ),
+        (
+            "[oidc]\naudience = \"a\"\nissuer = \"http://127.0.0.1:1\"\nlogin_client = \"hub\"\n\
+             [admin]\nallowed_origins = \"http://hub.example, https://hub.example\"\n",
+            "4: oidc.login_client needs https:// in the first of admin.allowed_origins, not http://hub.example, \
+             except on this machine",
+        ),
+        (
+            "[oidc]\naudience = \"a\"\nissuer = \"http://127.0.0.1:1\"\nlogin_client = \"hub\"\n\
+             login_scopes = \"profile, a b\"\n[admin]\nallowed_origins = \"http://127.0.0.1:4001\"\n",
+            "5: oidc.login_scopes: \"a b\" is not the name of a scope",
+        ),
         (
             "[oidc]\naudience = \"a\"\nissuer = \"http://127.0.0.1:1\"\nroles = \"a=dfsp-user\"\n",
             "4: oidc.roles: dfsp-user is not a role for users of this section",

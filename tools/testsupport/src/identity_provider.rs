@@ -16,6 +16,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Notify;
 
 pub fn encode(bytes: &[u8]) -> String {
     URL_SAFE_NO_PAD.encode(bytes)
@@ -101,6 +102,56 @@ fn modulus(pair: &RsaKeyPair) -> Vec<u8> {
     der[der.len() - 5 - 256..der.len() - 5].to_vec()
 }
 
+/// The token endpoint of the provider. It sends the same answer to every request.
+#[derive(Default)]
+pub struct TokenEndpoint {
+    /// The start line's status, and the rest of the head with the body.
+    answer: Mutex<(String, String)>,
+    /// The heads and bodies of all requests.
+    requests: Mutex<Vec<String>>,
+    /// Whether requests wait for their answer until the endpoint is released.
+    is_slow: AtomicBool,
+    released: Notify,
+}
+
+impl TokenEndpoint {
+    /// Sets the status and the body of all answers.
+    pub fn set(&self, status: &str, body: &str) {
+        self.set_raw(status, &format!("content-length: {}\r\n\r\n{body}", body.len()));
+    }
+
+    /// Sets the status of all answers, and what follows the start line.
+    pub fn set_raw(&self, status: &str, rest: &str) {
+        *self.answer.lock().unwrap() = (status.to_owned(), rest.to_owned());
+    }
+
+    /// The requests until now.
+    pub fn requests(&self) -> Vec<String> {
+        self.requests.lock().unwrap().clone()
+    }
+
+    /// Requests wait for their answer from now on.
+    pub fn hold(&self) {
+        self.is_slow.store(true, Ordering::SeqCst);
+    }
+
+    /// All waiting requests get their answer.
+    pub fn release(&self) {
+        self.is_slow.store(false, Ordering::SeqCst);
+        self.released.notify_waiters();
+    }
+
+    async fn answer(&self, request: String) -> (String, String) {
+        let mut released = std::pin::pin!(self.released.notified());
+        released.as_mut().enable();
+        self.requests.lock().unwrap().push(request);
+        if self.is_slow.load(Ordering::SeqCst) {
+            released.await;
+        }
+        self.answer.lock().unwrap().clone()
+    }
+}
+
 /// The provider.
 pub struct Provider {
     pub issuer: String,
@@ -108,6 +159,9 @@ pub struct Provider {
     pub is_up: Arc<AtomicBool>,
     /// Number of requests for its keys.
     pub asked: Arc<AtomicUsize>,
+    /// Additional members of its configuration.
+    pub more: Arc<Mutex<Value>>,
+    pub tokens: Arc<TokenEndpoint>,
 }
 
 impl Provider {
@@ -120,13 +174,18 @@ impl Provider {
             keys: Arc::new(Mutex::new(keys)),
             is_up: Arc::new(AtomicBool::new(true)),
             asked: Arc::default(),
+            more: Arc::new(Mutex::new(json!({}))),
+            tokens: Arc::default(),
         };
         let (keys, is_up, asked) =
             (Arc::clone(&provider.keys), Arc::clone(&provider.is_up), Arc::clone(&provider.asked));
+        let (more, tokens) = (Arc::clone(&provider.more), Arc::clone(&provider.tokens));
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                let keys = keys.lock().unwrap().clone();
-                answer(stream, address, &keys, is_up.load(Ordering::SeqCst), &asked).await;
+                let (keys, more) = (keys.lock().unwrap().clone(), more.lock().unwrap().clone());
+                let (is_up, asked, tokens) =
+                    (is_up.load(Ordering::SeqCst), Arc::clone(&asked), Arc::clone(&tokens));
+                tokio::spawn(answer(stream, configuration(address, &more), keys, is_up, asked, tokens));
             }
         });
         provider
@@ -145,25 +204,44 @@ impl Provider {
     }
 }
 
+fn configuration(address: SocketAddr, more: &Value) -> Value {
+    let url = |path: &str| format!("http://{address}{path}");
+    let mut all = json!({
+        "issuer": url(""), "jwks_uri": url("/jwks"),
+        "authorization_endpoint": url("/authorize"), "token_endpoint": url("/token"),
+    });
+    for (name, value) in more.as_object().unwrap() {
+        all[name] = value.clone();
+    }
+    all
+}
+
 async fn answer(
     mut stream: TcpStream,
-    address: SocketAddr,
-    keys: &[Value],
+    configuration: Value,
+    keys: Vec<Value>,
     is_up: bool,
-    asked: &AtomicUsize,
+    asked: Arc<AtomicUsize>,
+    tokens: Arc<TokenEndpoint>,
 ) {
     let (mut head, mut byte) = (Vec::new(), [0]);
     while !head.ends_with(b"\r\n\r\n") && stream.read(&mut byte).await.unwrap_or(0) == 1 {
         head.push(byte[0]);
     }
-    let is_keys = head.starts_with(b"GET /jwks ");
-    asked.fetch_add(usize::from(is_keys), Ordering::SeqCst);
-    let body = match is_keys {
-        true => json!({"keys": keys}),
-        false => json!({"issuer": format!("http://{address}"), "jwks_uri": format!("http://{address}/jwks")}),
+    let (status, rest) = if head.starts_with(b"POST /token ") {
+        let head = String::from_utf8(head).unwrap();
+        let length = head.to_ascii_lowercase();
+        let length = length.split_once("content-length: ").unwrap().1.split('\r').next().unwrap().parse();
+        let mut body = vec![0; length.unwrap()];
+        stream.read_exact(&mut body).await.unwrap();
+        tokens.answer(head + std::str::from_utf8(&body).unwrap()).await
+    } else {
+        let is_keys = head.starts_with(b"GET /jwks ");
+        asked.fetch_add(usize::from(is_keys), Ordering::SeqCst);
+        let body = if is_keys { json!({"keys": keys}) } else { configuration };
+        let (status, body) = if is_up { ("200 OK", body.to_string()) } else { ("503 Busy", String::new()) };
+        (status.to_owned(), format!("content-length: {}\r\n\r\n{body}", body.len()))
     };
-    let (status, body) = if is_up { ("200 OK", body.to_string()) } else { ("503 Busy", String::new()) };
-    let length = body.len();
-    let head = format!("HTTP/1.1 {status}\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n");
-    let _ = stream.write_all((head + &body).as_bytes()).await;
+    let answer = format!("HTTP/1.1 {status}\r\nconnection: close\r\n{rest}");
+    let _ = stream.write_all(answer.as_bytes()).await;
 }

@@ -8,6 +8,8 @@ pub mod hostile_texts;
 pub mod identity_provider;
 #[cfg(feature = "lanes")]
 pub mod lanes;
+#[cfg(feature = "identity-provider")]
+pub mod node_provider;
 pub mod packed;
 #[cfg(feature = "parquet")]
 pub mod parquet;

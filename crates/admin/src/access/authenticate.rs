@@ -12,13 +12,15 @@ use upesi_http::{Connection, Pace, PaceLimits};
 use upesi_ledger::command::{AuditedCommand, Authority, OperatorAction};
 use upesi_ledger::{AuditActor, Change, Command, OperatorRole, OperatorRoles};
 use upesi_oidc::Provider;
+use upesi_types::Timestamp;
 use upesi_types::text::has_hidden;
 
 use super::caller::{Caller, CannotApprove, Rights, SharedCaller, unauthenticated};
 use super::oidc::{Issuer, TokenIdentity};
+use super::provider_logins::ProviderLogins;
 use super::refusals::{Budgeted, Refusals};
 use super::rejected::{CredentialKind, RejectionCounts};
-use super::users::UserRegistry;
+use super::users::{ProviderLogin, Session, SessionOrigin, UserRegistry};
 use super::{Token, bootstrap, break_glass, cookie};
 use crate::error::ApiError;
 use crate::error_name::ErrorName;
@@ -75,6 +77,7 @@ struct Inner {
     refusals: Refusals,
     rejected: RejectionCounts,
     people: UserRegistry,
+    provider_logins: ProviderLogins,
     /// Digest of the break-glass token whose use is already in the audit trail.
     break_glass: Mutex<Option<[u8; 32]>>,
 }
@@ -98,6 +101,7 @@ impl Access {
             refusals: Refusals::new(Instant::now()),
             rejected: RejectionCounts::default(),
             people: UserRegistry::new(secret),
+            provider_logins: ProviderLogins::default(),
             break_glass: Mutex::default(),
         }))
     }
@@ -107,9 +111,24 @@ impl Access {
         self.providers().next().is_some()
     }
 
+    /// The provider with a label.
+    pub(crate) fn issuer(&self, label: &str) -> Option<&Issuer> {
+        self.issuers().find(|issuer| issuer.label() == label)
+    }
+
+    /// The identity providers.
+    pub(crate) fn issuers(&self) -> impl Iterator<Item = &Issuer> {
+        self.0.required.iter().flat_map(|options| &options.issuers)
+    }
+
+    /// The logins by identity providers that are in progress.
+    pub(crate) fn provider_logins(&self) -> &ProviderLogins {
+        &self.0.provider_logins
+    }
+
     /// The providers whose tokens are accepted.
     pub(crate) fn providers(&self) -> impl Iterator<Item = &Provider> {
-        self.0.required.iter().flat_map(|options| &options.issuers).map(Issuer::provider)
+        self.issuers().map(Issuer::provider)
     }
 
     /// Whether callers must authenticate.
@@ -327,6 +346,13 @@ impl Access {
         let Some(session) = self.0.people.session(token, now) else {
             return Ok(Err("no such session, or it ended".to_owned()));
         };
+        let session_credential = match &session.origin {
+            SessionOrigin::Password(credential) => *credential,
+            SessionOrigin::Provider(login) => {
+                let caller = self.in_provider_session(&session, login, address, now);
+                return Ok(caller.ok_or_else(|| "the provider of the session is not configured".to_owned()));
+            }
+        };
         let name = session.operator.clone();
         let found = engine.read(move |ledger| {
             let operator = ledger.operators().named(&name).filter(|operator| operator.is_active)?;
@@ -334,7 +360,7 @@ impl Access {
             Some((operator.roles, operator.person?.id, participant))
         });
         let is_same = |(roles, credential, _): &(OperatorRoles, u32, _)| {
-            *roles == session.roles && *credential == session.credential
+            *roles == session.roles && *credential == session_credential
         };
         let Some((roles, _, participant)) = found.await?.filter(is_same) else {
             self.0.people.end_sessions(|known| known.id == session.id);
@@ -344,6 +370,26 @@ impl Access {
         let caller = Caller::new(&session.operator, &known_by, address, Rights::Roles(roles));
         let cannot_approve = (!session.may_approve(now)).then_some(CODE_IS_OLD);
         Ok(Ok(Caller { participant, cannot_approve, session: Some(session), ..caller }))
+    }
+
+    /// The user of a session that an identity provider has opened. The login determines the roles.
+    fn in_provider_session(
+        &self,
+        session: &Session,
+        login: &ProviderLogin,
+        address: Option<Box<str>>,
+        now: Timestamp,
+    ) -> Option<Caller> {
+        let issuer = self.issuer(login.provider)?;
+        let known_by = format!("session {}", session.id);
+        let caller = Caller::new(&session.operator, &known_by, address, Rights::Roles(session.roles));
+        let cannot_approve = issuer.cannot_approve_in_session(login, now);
+        Some(Caller {
+            participant: login.participant,
+            cannot_approve,
+            session: Some(session.clone()),
+            ..caller
+        })
     }
 
     /// Invalidates the token of `upesi admin bootstrap` after its use.

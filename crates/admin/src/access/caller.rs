@@ -9,7 +9,7 @@ use upesi_types::FspId;
 
 use super::break_glass::EMERGENCY;
 use super::permission::permission_of;
-use super::{Permission, Session, permission};
+use super::{Permission, Session, SessionOrigin, permission};
 use crate::collector::Collector;
 use crate::error::ApiError;
 use crate::error_name::ErrorName;
@@ -83,15 +83,24 @@ impl Caller {
         &self.operator
     }
 
-    /// Whether it has logged in at the hub, with a password.
+    /// Whether it has logged in at the hub, with a password or by an identity provider.
     pub const fn has_session(&self) -> bool {
         self.session.is_some()
     }
 
-    /// Whether it must enter its code again before it may approve.
+    /// Whether its last code is too old for an approval.
     pub fn must_renew(&self) -> bool {
         let is_old = |cannot: &CannotApprove| cannot.name == ErrorName::ApproverLoginOld;
         self.has_session() && self.cannot_approve.as_ref().is_some_and(is_old)
+    }
+
+    /// The label of the identity provider that has logged it in, if one has. Such a user has no password and no code at
+    /// the hub, and proves a recent login by another login at the provider.
+    pub fn login_provider(&self) -> Option<&'static str> {
+        match &self.session.as_ref()?.origin {
+            SessionOrigin::Provider(login) => Some(login.provider),
+            SessionOrigin::Password(_) => None,
+        }
     }
 
     /// The DFSP of the operator, if it is a DFSP's.

@@ -1,4 +1,5 @@
-//! The session cookie, with which a browser authenticates requests for pages.
+//! The session cookie, with which a browser authenticates requests for pages, and the cookie of a login by an identity
+//! provider that is in progress.
 
 use axum::http::header::COOKIE;
 use axum::http::{HeaderMap, HeaderValue};
@@ -10,21 +11,44 @@ use super::Token;
 const NAME: &str = "__Host-upesi-session";
 /// It has no expiry: the hub ends the session, and browsers remove the cookie when they close.
 const ATTRIBUTES: &str = "Path=/; Secure; HttpOnly; SameSite=Strict";
+/// The cookie of a login in progress. The provider leads the browser back from its own site, so `Strict` would leave
+/// the cookie out.
+const LOGIN_NAME: &str = "__Host-upesi-login";
+const LOGIN_ATTRIBUTES: &str = "Path=/; Secure; HttpOnly; SameSite=Lax";
 
-/// The values of all session cookies of a request. Other cookies of the host may contain any bytes.
-fn values(headers: &HeaderMap) -> impl Iterator<Item = &[u8]> {
+/// The values of all cookies of a name in a request. Other cookies of the host may contain any bytes.
+fn values<'a>(headers: &'a HeaderMap, name: &'static str) -> impl Iterator<Item = &'a [u8]> {
     let all = headers.get_all(COOKIE).iter().flat_map(|header| header.as_bytes().split(|byte| *byte == b';'));
-    all.filter_map(|cookie| cookie.trim_ascii_start().strip_prefix(NAME.as_bytes())?.strip_prefix(b"="))
+    all.filter_map(move |cookie| cookie.trim_ascii_start().strip_prefix(name.as_bytes())?.strip_prefix(b"="))
 }
 
 /// Whether a request has a session cookie, valid or not.
 pub(super) fn is_sent(headers: &HeaderMap) -> bool {
-    values(headers).next().is_some()
+    values(headers, NAME).next().is_some()
 }
+
+/// The cookie of a login in progress; `None` if there is none, or if there are several.
+pub(crate) fn login(headers: &HeaderMap) -> Option<&str> {
+    let mut values = values(headers, LOGIN_NAME);
+    let (Some(value), None) = (values.next(), values.next()) else { return None };
+    std::str::from_utf8(value).ok()
+}
+
+/// The header `Set-Cookie` that stores a login in progress for a number of seconds.
+pub(crate) fn set_login(value: &str, age_s: i64) -> Option<HeaderValue> {
+    let cookie = format!("{LOGIN_NAME}={value}; {LOGIN_ATTRIBUTES}; Max-Age={age_s}");
+    let mut value = HeaderValue::try_from(cookie).ok()?;
+    value.set_sensitive(true);
+    Some(value)
+}
+
+/// The header `Set-Cookie` that removes the cookie of a login.
+pub(crate) const LOGIN_REMOVED: HeaderValue =
+    HeaderValue::from_static("__Host-upesi-login=; Path=/; Secure; HttpOnly; SameSite=Lax; Max-Age=0");
 
 /// The token in the session cookie; `None` if the form is wrong, or if there are several cookies.
 pub(super) fn token(headers: &HeaderMap) -> Option<Token> {
-    let mut values = values(headers);
+    let mut values = values(headers, NAME);
     let (Some(value), None) = (values.next(), values.next()) else { return None };
     Token::received(std::str::from_utf8(value).ok()?)
 }

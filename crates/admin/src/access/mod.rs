@@ -7,6 +7,7 @@ mod caller;
 pub(crate) mod cookie;
 mod oidc;
 mod permission;
+mod provider_logins;
 mod refusals;
 mod rejected;
 mod token;
@@ -21,12 +22,14 @@ pub use break_glass::{
 };
 pub use caller::Caller;
 pub(crate) use caller::{CannotApprove, SharedCaller, forbidden, unauthenticated};
+pub(crate) use oidc::{Fault, TokenIdentity};
 pub use oidc::{Issuer, IssuerConfig};
 pub(crate) use permission::{Permission, permission_of, permission_to_decide, roles_allow};
+pub(crate) use provider_logins::{BegunLogin, FLOW_MS, RenewedSession};
 pub(crate) use rejected::CredentialKind;
 pub(crate) use token::Token;
 pub use token::replace_private;
 pub(crate) use users::{
-    IDLE_MS, PASSWORD_BYTES_MAX, PASSWORD_CHARS_MIN, Password, Seed, Session, UnsealedSecret, UserRegistry,
-    address_of, base32, device_uri, id_of, step_of,
+    IDLE_MS, PASSWORD_BYTES_MAX, PASSWORD_CHARS_MIN, Password, Seed, Session, SessionOrigin, UnsealedSecret,
+    UserRegistry, address_of, base32, device_uri, id_of, step_of,
 };

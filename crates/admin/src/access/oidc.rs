@@ -8,6 +8,7 @@ use upesi_oidc::{Claims, LEEWAY_S, Provider, ProviderConfig};
 use upesi_types::{FspId, Timestamp};
 
 use super::CannotApprove;
+use super::users::{FACTOR_MS, ProviderLogin};
 use crate::error_name::ErrorName;
 
 /// A provider, and the meaning of its tokens' claims.
@@ -49,6 +50,11 @@ impl Issuer {
         self.config.label
     }
 
+    /// Whether its users belong to DFSPs.
+    pub(crate) fn is_of_dfsps(&self) -> bool {
+        self.config.participant_claim.is_some()
+    }
+
     /// The provider's keys and tokens.
     pub const fn provider(&self) -> &Provider {
         &self.provider
@@ -62,9 +68,48 @@ impl Issuer {
         now: Timestamp,
     ) -> Result<TokenIdentity, Fault> {
         let claims = self.provider.verify(text, now).await?;
-        judge_claims(&claims, &self.config, approvers_are_people, now)
+        let identity = self.identity_of(&claims)?;
+        let now_s = now.as_ms().div_euclid(1_000);
+        let age_s = self.config.approval_age_s;
+        let cannot_approve = cannot_approve(&proof_of(&claims), &self.config, age_s, now_s);
+        let is_program = approvers_are_people && !is_of_person(&claims, now_s);
+        Ok(TokenIdentity {
+            cannot_approve: if is_program { Some(NOT_A_USER) } else { cannot_approve },
+            ..identity
+        })
+    }
+
+    /// The identity that verified claims assert.
+    pub(crate) fn identity_of(&self, claims: &Claims) -> Result<TokenIdentity, Fault> {
+        judge_claims(claims, &self.config)
+    }
+
+    /// The login that verified claims prove, for a session.
+    pub(crate) fn login_of(&self, claims: &Claims, participant: Option<FspId>) -> ProviderLogin {
+        let LoginProof { at, methods } = proof_of(claims);
+        let methods = methods.into_iter().map(Box::from).collect();
+        ProviderLogin { provider: self.config.label, participant, authenticated_at_s: at, methods }
+    }
+
+    /// The reason why the user of a session may not approve now. Also without a setting, the login must be as recent
+    /// as a code of the hub's own users.
+    pub(crate) fn cannot_approve_in_session(
+        &self,
+        login: &ProviderLogin,
+        now: Timestamp,
+    ) -> Option<CannotApprove> {
+        let methods = login.methods.iter().map(|method| &**method).collect();
+        let proof = LoginProof { at: login.authenticated_at_s, methods };
+        let age_s = self.config.approval_age_s.unwrap_or(FACTOR_MS / 1_000);
+        cannot_approve(&proof, &self.config, Some(age_s), now.as_ms().div_euclid(1_000))
     }
 }
+
+/// The error for a token that does not prove the login of a user.
+const NOT_A_USER: CannotApprove = CannotApprove {
+    name: ErrorName::ApproverNotUser,
+    text: "Only users may approve: the token has no auth_time or amr of a login",
+};
 
 // The claims of a token that the admin port uses.
 
@@ -99,13 +144,8 @@ pub(crate) struct TokenIdentity {
     pub(crate) cannot_approve: Option<CannotApprove>,
 }
 
-/// The identity that verified claims assert at a time.
-fn judge_claims(
-    claims: &Claims,
-    config: &IssuerConfig,
-    approvers_are_people: bool,
-    now: Timestamp,
-) -> Result<TokenIdentity, Fault> {
+/// The identity that verified claims assert. Whether it may approve is not decided.
+fn judge_claims(claims: &Claims, config: &IssuerConfig) -> Result<TokenIdentity, Fault> {
     let name = claims.text(&config.name_claim).ok_or(Fault::Name)?;
     if !(1..=NAME_BYTES_MAX).contains(&name.len()) || !name.bytes().all(|byte| byte.is_ascii_graphic()) {
         return Err(Fault::Name);
@@ -115,38 +155,50 @@ fn judge_claims(
         None => None,
         Some(claim) => Some(claims.text(claim).and_then(FspId::parse).ok_or(Fault::Participant)?),
     };
-    let now_s = now.as_ms().div_euclid(1_000);
-    let cannot_approve = cannot_approve(claims, config, approvers_are_people, now_s);
-    Ok(TokenIdentity { name: format!("{}:{name}", config.label), roles, participant, cannot_approve })
+    Ok(TokenIdentity { name: format!("{}:{name}", config.label), roles, participant, cannot_approve: None })
 }
 
-/// Approvals may require a user, a recent login, and a second factor. The token of a program has no login time
-/// (`auth_time`) and no method (`amr`).
+/// When and how a user has logged in at the provider.
+struct LoginProof<'a> {
+    /// Seconds since 1970.
+    at: Option<i64>,
+    methods: Vec<&'a str>,
+}
+
+fn proof_of(claims: &Claims) -> LoginProof<'_> {
+    let at = claims.find("auth_time").and_then(serde_json::Value::as_i64);
+    LoginProof { at, methods: claims.texts("amr") }
+}
+
+/// Whether the claims are of a user who has logged in. The token of a program has no login time (`auth_time`) and no
+/// method (`amr`).
+fn is_of_person(claims: &Claims, now_s: i64) -> bool {
+    let LoginProof { at, methods } = proof_of(claims);
+    at.is_some_and(|at| is_past(at, now_s)) && !methods.iter().all(|method| method.is_empty())
+}
+
+const fn is_past(at: i64, now_s: i64) -> bool {
+    at <= now_s.saturating_add(LEEWAY_S)
+}
+
+/// Approvals may require a recent login, and a second factor.
 fn cannot_approve(
-    claims: &Claims,
+    proof: &LoginProof<'_>,
     config: &IssuerConfig,
-    approvers_are_people: bool,
+    age_s: Option<i64>,
     now_s: i64,
 ) -> Option<CannotApprove> {
-    let at = claims.find("auth_time").and_then(serde_json::Value::as_i64);
-    let at = at.filter(|at| *at <= now_s.saturating_add(LEEWAY_S));
-    let methods = claims.texts("amr");
-    if approvers_are_people && (at.is_none() || methods.iter().all(|method| method.is_empty())) {
-        return Some(CannotApprove {
-            name: ErrorName::ApproverNotUser,
-            text: "Only users may approve: the token has no auth_time or amr of a login",
-        });
-    }
-    if let Some(age_s) = config.approval_age_s {
-        let is_recent = |at: i64| at >= now_s.saturating_sub(age_s.saturating_add(LEEWAY_S));
-        if !at.is_some_and(is_recent) {
+    if let Some(age_s) = age_s {
+        let is_recent =
+            |at: i64| is_past(at, now_s) && at >= now_s.saturating_sub(age_s.saturating_add(LEEWAY_S));
+        if !proof.at.is_some_and(is_recent) {
             return Some(CannotApprove {
                 name: ErrorName::ApproverLoginOld,
                 text: "Log in again: approving needs a recent login",
             });
         }
     }
-    let is_listed = |method: &String| methods.contains(&&**method);
+    let is_listed = |method: &String| proof.methods.contains(&&**method);
     let is_fine = config.approval_methods.is_empty() || config.approval_methods.iter().any(is_listed);
     (!is_fine).then_some(CannotApprove {
         name: ErrorName::ApproverFactorMissing,

@@ -29,6 +29,7 @@ fn config(label: &'static str, issuer: &str) -> IssuerConfig {
             unknown_key_interval: UNKNOWN_KEY_INTERVAL,
             outbound: Outbound::default(),
             tls: None,
+            login: None,
         },
         name_claim: "preferred_username".to_owned(),
         groups_claim: "realm_access.roles".to_owned(),

@@ -1,10 +1,7 @@
 //! A real OpenID Connect provider: node-oidc-provider, as `.ci/tools` installs it, started here on loopback. Its tokens
 //! are accepted, its new keys are fetched, and while it is down cached keys stay in use.
 
-use std::io::{BufRead as _, BufReader};
 use std::net::TcpListener;
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
 use std::time::{Duration, SystemTime};
 
 use serde_json::{Value, json};
@@ -14,6 +11,7 @@ use upesi_admin::{Issuer, IssuerConfig};
 use upesi_http::Outbound;
 use upesi_ledger::OperatorRole;
 use upesi_oidc::ProviderConfig;
+use upesi_testsupport::node_provider::NodeProvider;
 use upesi_types::Timestamp;
 
 use super::common::people::{call, expect};
@@ -21,36 +19,7 @@ use crate::common;
 use crate::common::{Hub, Settings};
 
 const AUDIENCE: &str = "https://hub.example/admin";
-
-/// The provider's process. It is killed when this value is dropped.
-struct Provider(Child);
-
-impl Provider {
-    /// Starts it on a port with a new key of this id, and waits until it listens.
-    fn start(port: u16, kid: &str) -> Self {
-        let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/oidc-provider");
-        let help = "run .ci/tools, which installs the provider for this test (Node.js 20 or later with npm)";
-        assert!(directory.join("node_modules/oidc-provider").exists(), "{help}");
-        let mut child = Command::new("node")
-            .args(["provider.mjs", &port.to_string(), kid, AUDIENCE])
-            .current_dir(&directory)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap_or_else(|error| panic!("node: {error}; {help}"));
-        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let started = lines.any(|line| line.is_ok_and(|line| line == "ready"));
-        assert!(started, "the provider has ended");
-        Self(child)
-    }
-}
-
-impl Drop for Provider {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
+const REDIRECT: &str = "https://hub.example/console/login/return/oidc";
 
 /// A token for an application, requested with the application's secret.
 async fn token(port: u16, client: &str) -> String {
@@ -71,7 +40,7 @@ async fn token(port: u16, client: &str) -> String {
 #[tokio::test]
 async fn tokens_of_a_real_provider_are_accepted() {
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let provider = Provider::start(port, "k1");
+    let provider = NodeProvider::start(port, "k1", AUDIENCE, REDIRECT);
     let config = IssuerConfig {
         label: "oidc",
         provider: ProviderConfig {
@@ -81,6 +50,7 @@ async fn tokens_of_a_real_provider_are_accepted() {
             unknown_key_interval: Duration::ZERO,
             outbound: Outbound::default(),
             tls: None,
+            login: None,
         },
         name_claim: "sub".to_owned(),
         groups_claim: "groups".to_owned(),
@@ -105,7 +75,7 @@ async fn tokens_of_a_real_provider_are_accepted() {
     drop(provider);
     assert_eq!(call(&hub, &first, "GET", "/self", "").await.0, 200);
     // The provider is available again with another key, which the hub fetches for the first token.
-    let _provider = Provider::start(port, "k2");
+    let _provider = NodeProvider::start(port, "k2", AUDIENCE, REDIRECT);
     let second = token(port, "treasury-app").await;
     assert_eq!(call(&hub, &second, "GET", "/self", "").await.0, 200);
     assert_eq!(call(&hub, &first, "GET", "/self", "").await.0, 401);

@@ -1,4 +1,5 @@
-//! Login and logout of the hub's own users. The session is the API's; the browser keeps its token in a cookie.
+//! The login page; login and logout of the hub's own users. The session is the API's; the browser keeps its token in a
+//! cookie.
 
 use askama::Template;
 use axum::body::Bytes;
@@ -6,13 +7,14 @@ use axum::http::header::{SET_COOKIE, WWW_AUTHENTICATE};
 use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::response::Response;
 use upesi_admin::reads::Parameters;
-use upesi_admin::{ApiError, EXPIRED, Login, NEXT, log_in, log_out};
+use upesi_admin::{ApiError, EXPIRED, Login, LoginProvider, NEXT, log_in, log_out, login_providers};
 use upesi_ledger::OPERATOR_NAME_BYTES_MAX;
 use upesi_types::text::escape;
 
+use super::provider_login::begin_url;
 use crate::next::Next;
 use crate::page::{Frame, LOGIN, PageCall, html, see_other, url};
-use crate::words::Words;
+use crate::words::{Words, fill};
 
 /// Parameter of the login page: the user has logged out.
 const LOGGED_OUT: &str = "out";
@@ -28,9 +30,26 @@ struct LoginPage {
     /// What happened before: the end of a session.
     notice: Option<&'static str>,
     failure: Option<Failure>,
-    has_provider: bool,
+    /// The identity providers that log users in.
+    providers: Vec<ProviderButton>,
+    /// Whether there are other identity providers.
+    has_other_provider: bool,
     /// The wanted page, if the browser did not send the cookie because a page of another site has the link.
     retry: Option<Next>,
+}
+
+/// A link to an identity provider.
+struct ProviderButton {
+    href: String,
+    label: String,
+}
+
+impl ProviderButton {
+    fn of(provider: &LoginProvider, next: &Next, words: &'static Words) -> Self {
+        let text = if provider.is_of_dfsps { words.login_with_of_dfsps } else { words.login_with };
+        let label = fill(text, &[("provider", &escape(&provider.host))]);
+        Self { href: begin_url(provider.label, next), label }
+    }
 }
 
 struct Form {
@@ -52,6 +71,21 @@ impl Failure {
             StatusCode::BAD_REQUEST => words.login_malformed,
             _ => words.login_later,
         };
+        Self::explained(explanation, error)
+    }
+
+    /// The failure of a login by an identity provider.
+    fn of_provider(error: &ApiError, words: &'static Words) -> Self {
+        let explanation = match error.status() {
+            StatusCode::UNAUTHORIZED => words.login_rejected,
+            StatusCode::FORBIDDEN => words.login_no_role,
+            StatusCode::BAD_REQUEST => words.login_ended,
+            _ => words.login_later,
+        };
+        Self::explained(explanation, error)
+    }
+
+    fn explained(explanation: &'static str, error: &ApiError) -> Self {
         Self { explanation, description: escape(error.description()).into_owned() }
     }
 }
@@ -69,9 +103,33 @@ pub async fn show(page: PageCall) -> Result<Response, ApiError> {
         page.parameters.get(EXPIRED).map(|_| words.login_expired)
     };
     let retry = page.is_from_another_site.then(|| next.clone());
-    let form = has_users(&page).await?.then(|| Form { next, name: String::new() });
-    let has_provider = page.context.access.has_provider();
-    html(&LoginPage { frame: frame(&page), form, notice, failure: None, has_provider, retry })
+    let mut login = LoginPage { notice, retry, ..login_page(&page, &next) };
+    login.form = has_users(&page).await?.then(|| Form { next, name: String::new() });
+    html(&login)
+}
+
+/// The page without a form.
+fn login_page(page: &PageCall, next: &Next) -> LoginPage {
+    let providers = login_providers(&page.context.access);
+    let has_other_provider = providers.is_empty() && page.context.access.has_provider();
+    let providers = providers.iter().map(|provider| ProviderButton::of(provider, next, page.words));
+    LoginPage {
+        frame: frame(page),
+        form: None,
+        notice: None,
+        failure: None,
+        providers: providers.collect(),
+        has_other_provider,
+        retry: None,
+    }
+}
+
+/// The page after a login by an identity provider has failed.
+pub async fn failed_with(page: &PageCall, next: Next, error: &ApiError) -> Result<Response, ApiError> {
+    let mut login = login_page(page, &next);
+    login.failure = Some(Failure::of_provider(error, page.words));
+    login.form = has_users(page).await?.then(|| Form { next, name: String::new() });
+    answered(&login, error)
 }
 
 fn frame(page: &PageCall) -> Frame {
@@ -113,16 +171,17 @@ async fn open_session(page: &PageCall, form: &Parameters) -> Result<HeaderValue,
     log_in(&page.call, Login::of_form(form)?).await?.into_cookie()
 }
 
-/// The form again, with the status of the API. Only the name is kept.
+/// The form again. Only the name is kept.
 fn failed(page: &PageCall, form: Form, error: &ApiError) -> Result<Response, ApiError> {
-    let mut response = html(&LoginPage {
-        frame: frame(page),
-        form: Some(form),
-        notice: None,
-        failure: Some(Failure::of(error, page.words)),
-        has_provider: page.context.access.has_provider(),
-        retry: None,
-    })?;
+    let mut login = login_page(page, &form.next);
+    login.failure = Some(Failure::of(error, page.words));
+    login.form = Some(form);
+    answered(&login, error)
+}
+
+/// The page with the status of an error.
+fn answered(login: &LoginPage, error: &ApiError) -> Result<Response, ApiError> {
+    let mut response = html(login)?;
     *response.status_mut() = error.status();
     if error.status() == StatusCode::UNAUTHORIZED {
         response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));

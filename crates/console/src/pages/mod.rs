@@ -12,6 +12,7 @@ pub mod operators;
 pub mod overview;
 pub mod participants;
 mod position;
+pub mod provider_login;
 pub mod settlement;
 mod sought;
 pub mod system;

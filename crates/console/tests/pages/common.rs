@@ -8,8 +8,8 @@ use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use upesi_admin::{
-    Access, AccessOptions, AdminContext, AdminService, BOOTSTRAP_FILE, BREAK_GLASS_FILE, Lanes, Operation,
-    make_bootstrap,
+    Access, AccessOptions, AdminContext, AdminService, BOOTSTRAP_FILE, BREAK_GLASS_FILE, Issuer, Lanes,
+    Operation, make_bootstrap,
 };
 use upesi_delivery::lanes::{Failure, LaneStatus};
 use upesi_engine::{
@@ -85,8 +85,13 @@ impl Hub {
 
     /// A hub that requires authentication, and perhaps two people. The lanes have this error.
     pub fn launch(is_by_two: Option<bool>, error: &str) -> Self {
+        Self::launch_with(is_by_two, error, Vec::new(), Timestamp::parse_iso(START).unwrap())
+    }
+
+    /// A hub that also accepts the users of identity providers, and whose clock begins at this time.
+    pub fn launch_with(is_by_two: Option<bool>, error: &str, issuers: Vec<Issuer>, start: Timestamp) -> Self {
         let directory = TempDir::new().unwrap();
-        let clock = TestClock::starting_at(Timestamp::parse_iso(START).unwrap().as_ms());
+        let clock = TestClock::starting_at(start.as_ms());
         let options = EngineOptions {
             segment_bytes: 64 * 1024,
             batch_bytes_max: 16 * 1024,
@@ -103,7 +108,7 @@ impl Hub {
                 break_glass_file: directory.path().join(BREAK_GLASS_FILE),
                 is_by_two,
                 approvers_are_people: false,
-                issuers: Vec::new(),
+                issuers,
                 people_secret: None,
             })
         });

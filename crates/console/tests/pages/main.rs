@@ -9,3 +9,4 @@ mod headers;
 mod hostile;
 mod languages;
 mod login;
+mod provider_login;

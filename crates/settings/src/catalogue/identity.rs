@@ -41,6 +41,14 @@ group! {
         /// Login methods (`amr`), such as `mfa`. A user who approves must have used at least one of them; empty for
         /// any.
         approval_methods: List<Text<128>> = "" expert,
+        /// Client id of the hub at the provider. With it, users [log in to the console](console.md#login) by the
+        /// provider, and `admin.allowed_origins` must begin with the address of the console in browsers. Empty: users
+        /// of the provider cannot log in to the console.
+        login_client: Optional<Text<1024>> = "" expert,
+        /// File with the client's secret in one line, which not every user can read. Empty for a public client.
+        login_secret_file: Optional<FilePath> = "" expert,
+        /// Scopes that the hub requests in addition to `openid`, so that the ID token contains the name and the groups.
+        login_scopes: List<Text<128>> = "" expert,
     }
 
     /// A provider for the clients of DFSPs.

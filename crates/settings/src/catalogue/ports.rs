@@ -107,7 +107,8 @@ group! {
         /// cannot reach the port.
         allowed_hosts: List<Host> = "",
         /// Origins of the scheme's own web pages, such as `https://portal.example`. Needed for a portal behind a proxy
-        /// that rewrites `Host`. Requests from pages of other origins are rejected with 403.
+        /// that rewrites `Host`. Requests from pages of other origins are rejected with 403. The first one is the
+        /// address of the console for logins by an [identity provider](console.md#login).
         allowed_origins: List<PageOrigin> = "" expert,
         /// PEM file with the Ed25519 private key that signs [checkpoints of the audit trail](operators.md#checkpoints).
         /// It must be outside `data.dir` and not readable by every user. Empty: checkpoints are not signed.

@@ -16,7 +16,7 @@ use upesi_types::Timestamp;
 use self::attempts::Attempts;
 pub(crate) use self::sealing::{PASSWORD_BYTES_MAX, PASSWORD_CHARS_MIN, Password, Seed, UnsealedSecret};
 use self::sessions::Sessions;
-pub(crate) use self::sessions::{IDLE_MS, Session, id_of};
+pub(crate) use self::sessions::{FACTOR_MS, IDLE_MS, ProviderLogin, Session, SessionOrigin, id_of};
 use super::Token;
 pub(crate) use sealing::{base32, device_uri, step_of};
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use upesi_ledger::OperatorRoles;
-use upesi_types::{Timestamp, hex};
+use upesi_types::{FspId, Timestamp, hex};
 
 use super::super::Token;
 
@@ -13,9 +13,34 @@ pub(crate) const IDLE_MS: i64 = 15 * 60_000;
 /// Maximum duration of a session.
 const ABSOLUTE_MS: i64 = 10 * 3_600_000;
 /// Maximum age of the last code for approvals.
-const FACTOR_MS: i64 = 5 * 60_000;
+pub(crate) const FACTOR_MS: i64 = 5 * 60_000;
 /// Maximum number of sessions of an operator; the oldest ends.
 const SESSIONS_OF_OPERATOR_MAX: usize = 8;
+/// Maximum number of all sessions; the one that was idle for longest ends. The number of users of an identity provider
+/// is not limited by the ledger.
+const SESSIONS_MAX: usize = 4_096;
+
+/// How a session was opened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum SessionOrigin {
+    /// By a password, with its number. The session ends with that password.
+    Password(u32),
+    /// By an identity provider.
+    Provider(ProviderLogin),
+}
+
+/// A login at an identity provider.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ProviderLogin {
+    /// The provider's label.
+    pub(crate) provider: &'static str,
+    /// The user's DFSP.
+    pub(crate) participant: Option<FspId>,
+    /// Time at which the user authenticated there (`auth_time`), in seconds since 1970, if the provider reports it.
+    pub(crate) authenticated_at_s: Option<i64>,
+    /// Methods of that authentication (`amr`).
+    pub(crate) methods: Box<[Box<str>]>,
+}
 
 /// A session of a logged-in user.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,15 +48,14 @@ pub(crate) struct Session {
     /// Its id: the beginning of its token's digest.
     pub(crate) id: Box<str>,
     pub(crate) operator: Box<str>,
-    /// Number of the password that opened it. The session ends with that password.
-    pub(crate) credential: u32,
-    /// The roles of the operator at the login. The session ends when they change.
+    pub(crate) origin: SessionOrigin,
+    /// The roles of the operator at the login. The session of a password ends when they change.
     pub(crate) roles: OperatorRoles,
     /// Address of the login.
     pub(crate) address: IpAddr,
     pub(crate) opened_at: Timestamp,
     pub(crate) used_at: Timestamp,
-    /// Time of the last code.
+    /// Time of the last code, or of the login with an identity provider.
     pub(crate) factor_at: Timestamp,
 }
 
@@ -65,6 +89,10 @@ impl Sessions {
                 break;
             };
             self.0.remove(&oldest);
+        }
+        if self.0.len() >= SESSIONS_MAX {
+            let oldest = self.0.iter().min_by_key(|(_, known)| known.used_at).map(|(digest, _)| *digest);
+            oldest.map(|digest| self.0.remove(&digest));
         }
         self.0.insert(token.digest(), session);
     }
@@ -101,6 +129,17 @@ impl Sessions {
 mod tests {
     use super::*;
 
+    #[test]
+    fn number_of_all_sessions_is_limited() {
+        let mut sessions = Sessions::default();
+        let first = open(&mut sessions, "idle", 0);
+        for number in 0..SESSIONS_MAX {
+            open(&mut sessions, &format!("user-{number}"), 1);
+        }
+        assert_eq!(sessions.0.len(), SESSIONS_MAX);
+        assert!(sessions.by_token(&first, at(1)).is_none());
+    }
+
     fn at(minute: i64) -> Timestamp {
         Timestamp::from_ms(1_000_000_000 + minute * 60_000)
     }
@@ -110,7 +149,7 @@ mod tests {
         let session = Session {
             id: id_of(&token),
             operator: operator.into(),
-            credential: 1,
+            origin: SessionOrigin::Password(1),
             roles: OperatorRoles::default(),
             address: IpAddr::from([192, 0, 2, 1]),
             opened_at: at(minute),

@@ -59,6 +59,7 @@ const TABLE: &str = "
     enrolment_code_wrong                  The code is wrong: check the clock of the device
     code_used                             The code was used before: wait for the next one
     session_missing                       The caller has not logged in with a password
+    session_missing                       The caller has not logged in at the hub
     session_not_found                     You have no session *
     operator_not_found                    Operator '*' does not exist
     operator_exists                       Operator '*' already exists
