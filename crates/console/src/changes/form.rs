@@ -5,7 +5,7 @@ use axum::body::Bytes;
 use axum::http::StatusCode;
 use axum::response::Response;
 use upesi_admin::reads::{Parameters, ProposalView, Segments, proposal};
-use upesi_admin::{Accepted, ApiError, ChangePreview, LiquidityEffect, PageChange, new_funds_id};
+use upesi_admin::{Accepted, ApiError, ChangePreview, LiquidityEffect, NEXT, PageChange, new_funds_id};
 use upesi_ledger::PROPOSAL_REASON_CHARS_MIN;
 use upesi_types::text::escape;
 use upesi_types::{Amount, Currency};
@@ -13,7 +13,7 @@ use upesi_types::{Amount, Currency};
 use super::fields::{Field, money};
 use super::kind::Kind;
 use super::request::request;
-use crate::page::{Frame, PageCall, Section, html, see_other};
+use crate::page::{Frame, LOGIN_AGAIN, PageCall, Section, html, see_other, url};
 use crate::show;
 use crate::words::{Words, fill};
 
@@ -38,6 +38,8 @@ struct ChangePage {
     failure: Option<String>,
     /// Whether the operator must enter password and code again.
     must_renew: bool,
+    /// The login at the identity provider, if the operator must log in there again.
+    login_again: Option<String>,
     back: String,
 }
 
@@ -198,7 +200,8 @@ async fn make(
     form: &Parameters,
     change: &PageChange,
 ) -> Result<Accepted, ApiError> {
-    if kind == Kind::Approve && page.call.caller().must_renew() {
+    let caller = page.call.caller();
+    if kind == Kind::Approve && caller.must_renew() && caller.login_provider().is_none() {
         let value = |name: &str| form.get(name).unwrap_or_default();
         let proof = (value("password"), value("code"));
         return page.operations.make_with_code(&page.call, proof, change).await;
@@ -249,6 +252,9 @@ async fn render(
     if effect.is_some() {
         hidden.extend(fields.iter().map(|field| (field.field.as_str().to_owned(), field.text.clone())));
     }
+    let caller = page.call.caller();
+    let must_renew = kind == Kind::Approve && caller.must_renew();
+    let has_provider = caller.login_provider().is_some();
     let answer = ChangePage {
         frame: page.frame(section(kind), kind.title(words), stamp),
         words,
@@ -259,7 +265,8 @@ async fn render(
         effect,
         proposal,
         failure: shown.failure.map(|error| escape(error.description()).into_owned()),
-        must_renew: kind == Kind::Approve && page.call.caller().must_renew(),
+        must_renew: must_renew && !has_provider,
+        login_again: (must_renew && has_provider).then(|| url(LOGIN_AGAIN, &[(NEXT, &own_url(kind, form))])),
         back: back(kind, form),
     };
     let mut response = html(&answer)?;
@@ -269,6 +276,12 @@ async fn render(
         None => StatusCode::OK,
     };
     Ok(response)
+}
+
+/// The URL of the form itself.
+fn own_url(kind: Kind, form: &Parameters) -> String {
+    let subject = kind.subject().iter().filter_map(|name| Some((*name, form.get(name)?)));
+    kind.url(&subject.collect::<Vec<_>>())
 }
 
 /// The section of the navigation.

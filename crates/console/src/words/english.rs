@@ -436,6 +436,7 @@ super::words! {
     button_edit: "Correct",
     button_cancel: "Cancel",
     renew_note: "An approval needs a code from the last 5 minutes.",
+    renew_provider: "Log in again",
     field_amount: "Amount",
     field_limit: "Net debit cap",
     field_alarm: "Alarm, in %",
