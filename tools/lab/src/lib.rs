@@ -10,6 +10,7 @@
 
 mod admin_client;
 pub mod cli;
+mod day;
 pub mod drive;
 mod failures;
 pub mod figures;

@@ -3,18 +3,27 @@
 use std::io::{BufRead, BufReader};
 use std::net::TcpStream;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 
 use crate::support_command::upesi;
 use upesi_types::Amount;
 
 /// A demo that is interrupted when the test ends, if not before. It then stops its hub.
-struct Demo(Child);
+pub struct Interrupted(pub Child);
 
-impl Drop for Demo {
-    fn drop(&mut self) {
+impl Interrupted {
+    /// Interrupts it, and waits for its end.
+    pub fn end(&mut self) -> ExitStatus {
         let _ = Command::new("kill").args(["-INT", &self.0.id().to_string()]).status();
-        let _ = self.0.wait();
+        self.0.wait().unwrap()
+    }
+}
+
+impl Drop for Interrupted {
+    fn drop(&mut self) {
+        if matches!(self.0.try_wait(), Ok(None)) {
+            self.end();
+        }
     }
 }
 
@@ -101,7 +110,7 @@ fn demo_names_commands_that_work_while_it_runs() {
     let directory = tempfile::tempdir().unwrap();
     let out = directory.path().join("demo");
     let arguments = ["demo", "--seconds", "1", "--keep", "--out", out.to_str().unwrap()];
-    let mut demo = Demo(upesi(&arguments).stdout(Stdio::piped()).spawn().unwrap());
+    let mut demo = Interrupted(upesi(&arguments).stdout(Stdio::piped()).spawn().unwrap());
     let mut text = String::new();
     let lines = BufReader::new(demo.0.stdout.take().unwrap()).lines();
     for line in lines.map_while(Result::ok) {

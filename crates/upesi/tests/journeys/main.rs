@@ -1,7 +1,8 @@
-//! Whole jobs, as users do them: the demo, an operator's day, the lab, monitoring.
+//! Whole jobs, as users do them: the demo, a day of the lab, an operator's day, the lab, monitoring.
 
 #[path = "../common/mod.rs"]
 mod common;
+mod day;
 mod demo;
 mod lab_isolated;
 mod lab_scenarios;

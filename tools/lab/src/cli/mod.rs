@@ -22,6 +22,7 @@ use self::isolated::{IsolatedArguments, RecordArguments};
 use self::results::{CompareArguments, DescribeArguments, ListArguments, MergeArguments, ReportArguments};
 use self::run::RunArguments;
 use self::suite::SuiteArguments;
+use crate::day::{self, DayArguments};
 use crate::drive::forwarder::{self, ForwarderError, ForwarderSecurity, Prefix, Route, UnusableFiles};
 use crate::fill::{self, FillArguments};
 use crate::grow::{self, GrowArguments};
@@ -81,6 +82,14 @@ pub enum LabCommand {
     /// --admin, it loads and profiles a running Upesi hub. With --admin alone, it profiles a running hub without
     /// additional load.
     Profile(Box<profile::ProfileArguments>),
+    /// Fill a hub with a realistic day of 8 DFSPs, to learn the console and the commands.
+    ///
+    /// Starts a hub and simulated DFSPs, and plays a day: payments in a daily curve, failures, a slow DFSP, a failing
+    /// pair, FX and bulk transfers, funds, caps, approvals, settlements, parked callbacks. The seed determines all
+    /// payments and their ids. The day is compressed: it takes less than a minute, and the hub records the real times.
+    /// At the end, the hub's data is audited. Exits with code 1 if the hub does something else than the story of the
+    /// day, and with 65 if the audit fails.
+    Day(DayArguments),
     /// Print results of runs as metrics, for the textfile collector of Prometheus' node_exporter.
     Metrics(metrics::LabMetricsArguments),
     /// Forward messages between DFSPs without a ledger or a journal. A run starts this baseline by itself.
@@ -131,6 +140,7 @@ pub fn run(command: LabCommand) -> Outcome {
         LabCommand::Record(arguments) => isolated::record(&arguments),
         LabCommand::Isolated(arguments) => isolated::run(&arguments),
         LabCommand::Profile(arguments) => profile::run(&arguments),
+        LabCommand::Day(arguments) => day::run(&arguments),
         LabCommand::Metrics(arguments) => metrics::run(&arguments),
         LabCommand::Forwarder(arguments) => forward(&arguments),
     }
