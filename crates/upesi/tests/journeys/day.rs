@@ -1,4 +1,4 @@
-//! A day of the lab: everything that its story tells has happened, and the same seed plans the same day.
+//! A day of the lab: all kinds of events of its story have happened, and the same seed plans the same day.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader};
@@ -84,8 +84,9 @@ async fn transfers_have_every_end(api: &AdminApi) {
     for end in [
         ("greenbank", "COMMITTED", ""),
         ("greenbank", "RESERVED", ""),
-        ("farmersacco", "INVALID", "4001"),
-        ("metropay", "INVALID", "4200"),
+        ("greenbank", "INVALID", "3100"),
+        ("farmersacco", "ABORTED_REJECTED", "4001"),
+        ("metropay", "ABORTED_REJECTED", "4200"),
         ("bluewallet", "ABORTED_ERROR", "5104"),
         ("bluewallet", "EXPIRED_RESERVED", "3303"),
     ] {

@@ -1,4 +1,4 @@
-//! What a hub has after a day, counted over its admin API.
+//! The state of a hub after a day, counted over its admin API.
 
 use std::collections::BTreeMap;
 
@@ -9,11 +9,11 @@ use upesi_fspiop::uri::encode_segment;
 /// Numbers of objects by state.
 pub(super) type ByState = BTreeMap<String, u64>;
 
-/// What a hub has.
+/// The objects of a hub.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Counts {
-    /// By state, with the error code of those that have one: `ABORTED_ERROR 5104`.
+    /// By state, with the error code, if there is one: `ABORTED_ERROR 5104`.
     pub transfers: ByState,
     pub callbacks: ByState,
     pub approvals: ByState,

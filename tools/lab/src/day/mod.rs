@@ -1,9 +1,9 @@
 //! `upesi lab day`: a hub with a realistic day of 8 DFSPs, for learning and for pictures of the console.
 //!
-//! 1. `day.toml` tells the story of the day; `plan` draws all payments from it and from the seed.
+//! 1. `day.toml` contains the story of the day; `plan` draws all payments from it and from the seed.
 //! 2. `play` starts a hub and simulated DFSPs, and makes the payments hour by hour.
 //! 3. `operators` makes the commands of the story, with the decisions of a second person.
-//! 4. `counts` reads from the admin API what the hub has at the end. `upesi audit` verifies its data.
+//! 4. `counts` reads the state of the hub at the end from the admin API. `upesi audit` verifies its data.
 
 mod counts;
 mod operators;
@@ -95,7 +95,7 @@ pub struct DayArguments {
     pub binary: Option<PathBuf>,
 }
 
-/// What a day left.
+/// The result of a day.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Summary {
@@ -106,7 +106,7 @@ struct Summary {
     seconds: u64,
     /// The payments as the payers saw them.
     payments: Ends,
-    /// What the hub has, by its admin API.
+    /// The state of the hub, by its admin API.
     hub: Counts,
     fspiop: String,
     admin: String,
@@ -255,7 +255,7 @@ fn empty(out: &Path) -> Outcome {
     std::fs::create_dir_all(out).map_err(cannot_create(out))
 }
 
-/// Tells what happens, on stderr.
+/// Prints a line of the day on stderr.
 fn say(text: impl Display) {
     let _ = writeln!(Escaping::new(io::stderr().lock()), "{text}");
 }

@@ -42,7 +42,7 @@ struct Approval {
 
 impl Operators {
     /// Makes a command of the story, with the decision of the second person. Returns what happened, as lines. Fails if
-    /// the command ends in another way than the story says.
+    /// the command ends otherwise than the story says.
     pub async fn work(&self, command: &Command) -> Result<Vec<String>, Failure> {
         let pending = match (&command.by, command.run.contains("{pending}")) {
             (Some(by), true) => Some(self.newest_pending(by).await?),

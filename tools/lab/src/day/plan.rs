@@ -11,7 +11,7 @@ use super::story::{Flow, Group, HOURS, Kind, Story};
 pub(super) const PARTIES: u64 = 25;
 /// Number of the first party that no DFSP has registered.
 const UNKNOWN_PARTIES: u64 = 900_000_000;
-/// The number of ordinary payments for which the counts of the story's groups are written.
+/// The story states the counts of its groups for this number of ordinary payments.
 const GROUPS_FIT: u64 = 400;
 /// Separates the draws of a day from other draws.
 const DAY: u64 = 0x6461_7900;
@@ -139,7 +139,7 @@ impl Drawing {
 
     fn group(&mut self, group: &Group, transfers: u64) -> Result<Vec<PlannedPayment>, StoryError> {
         let pair = [index_of(&self.dfsps, &group.payer)?, index_of(&self.dfsps, &group.payee)?];
-        let count = (group.count * transfers / GROUPS_FIT).max(1);
+        let count = if group.is_fixed { group.count } else { (group.count * transfers / GROUPS_FIT).max(1) };
         let payment = |_| self.payment(group.kind, pair, &group.currency, group.amounts, group.unknown_party);
         (0..count).map(payment).collect()
     }

@@ -98,7 +98,7 @@ impl Day<'_> {
                 self.register_parties().await?;
             }
             let of_hour = self.pay(payments, &Terms::USUAL).await?;
-            say(format_args!("{hour:02}:00  {} payments: {}", payments.len(), in_words(&of_hour)));
+            say(format_args!("{hour:02}:00  ordinary payments: {}", in_words(&of_hour)));
             add(&mut ends, of_hour);
             if hour > 0 {
                 self.events(hour, &mut ends).await?;
@@ -123,7 +123,7 @@ impl Day<'_> {
         }
         if let Some(group) = &event.payments {
             let of_group = self.group(group, payments).await?;
-            say(format_args!("         {} payments: {}", payments.len(), in_words(&of_group)));
+            say(format_args!("         payments: {}", in_words(&of_group)));
             add(ends, of_group);
         }
         for command in &event.commands {
@@ -293,6 +293,9 @@ fn add(sums: &mut Ends, more: Ends) {
 }
 
 fn in_words(ends: &Ends) -> String {
+    if ends.is_empty() {
+        return "none".to_owned();
+    }
     let words: Vec<_> = ends.iter().map(|(end, count)| format!("{count} {end}")).collect();
     words.join(", ")
 }

@@ -70,6 +70,9 @@ pub(super) struct Group {
     pub payer: String,
     pub payee: String,
     pub count: u64,
+    /// Whether the count does not grow with the number of ordinary payments.
+    #[serde(default)]
+    pub is_fixed: bool,
     pub currency: String,
     pub amounts: [u64; 2],
     #[serde(default)]
@@ -94,7 +97,7 @@ pub(super) struct Group {
     /// Behaviour of the payer and the payee during these payments.
     pub payer_does: Option<DfspSettings>,
     pub payee_does: Option<DfspSettings>,
-    /// A DFSP for which a callback of each of these payments is parked before the day continues.
+    /// The DFSP whose callbacks of these payments fail. The day continues when they are parked.
     pub parked_at: Option<String>,
 }
 
