@@ -282,7 +282,9 @@ impl<'arguments> Demo<'arguments> {
         for (place, about) in places {
             say(format_args!("   {place:<58}  {about}"));
         }
-        say(format_args!("\nA hub with a realistic day, and its console without a login: {binary} lab day --keep"));
+        say(format_args!(
+            "\nA hub with a realistic day, and its console without a login: {binary} lab day --keep"
+        ));
     }
 
     async fn apply_scheme(&self, output: &mut (dyn Write + Send)) -> Outcome {
