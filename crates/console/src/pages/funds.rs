@@ -56,7 +56,7 @@ fn table(name: &'static str, caption: &str, movements: &[MovementView], page: &P
     let words = page.words;
     let is_reserved = name == "reserved";
     let mut columns = vec![
-        Column::text("movement", words.column_movement),
+        Column::text("created", words.column_created),
         Column::text("dfsp", words.column_dfsp),
         Column::text("direction", words.column_direction),
         Column::number("amount", words.column_amount),
@@ -64,7 +64,6 @@ fn table(name: &'static str, caption: &str, movements: &[MovementView], page: &P
         Column::text("state", words.column_state),
         Column::text("reference", words.column_reference),
         Column::text("reason", words.column_reason),
-        Column::text("created", words.column_created),
     ];
     if is_reserved {
         columns.push(Column::text("ends", words.column_ends));
@@ -82,7 +81,7 @@ fn table(name: &'static str, caption: &str, movements: &[MovementView], page: &P
             FundsDirection::Out => words.funds_out,
         };
         let mut row = vec![
-            Cell::code(&one.id),
+            Cell::time(one.created),
             Cell::text(&one.participant).link(participant_url(&one.participant)),
             Cell::text(direction),
             Cell::amount(one.amount, one.currency, words),
@@ -90,14 +89,15 @@ fn table(name: &'static str, caption: &str, movements: &[MovementView], page: &P
             Cell::state(tone, state),
             Cell::text(&one.external_reference),
             Cell::text(&one.reason),
-            Cell::time(one.created),
         ];
         if is_reserved {
             row.push(Cell::time_or_none(one.expires));
             row.extend([Kind::PayOut, Kind::TakeBack].map(|kind| step(one, kind, page)));
         }
+        row.push(Cell::code(&one.id));
         row
     };
+    columns.push(Column::text("movement", words.column_movement));
     Table::new(name, caption, columns, movements.iter().map(row).collect(), words)
 }
 

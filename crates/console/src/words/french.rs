@@ -384,7 +384,7 @@ super::translation! {
     funds_more: "Il y a d'autres mouvements. Choisissez un DFSP pour voir les siens.",
     funds_reserved_caption: "Retraits qui attendent la banque",
     funds_reserved_empty: "Aucun retrait n'attend.",
-    funds_reserved_note: "Le hub retient l'argent. Demandez le paiement à la banque, puis confirmez-le ici. Sans confirmation, le hub libère l'argent à la fin.",
+    funds_reserved_note: "Le hub retient l'argent. Demandez le paiement à la banque, puis confirmez-le ici. Sans confirmation avant la fin, l'argent revient à la couverture du DFSP.",
     funds_reserved: "attend la banque",
     funds_committed: "terminé",
     funds_aborted: "non effectué",

@@ -507,7 +507,7 @@ async fn operators_show_roles_and_credentials() {
             "ida ✓ active iam-admin 1 2031-04-01 10:00:00",
             "vera ✓ active viewer 1 2031-04-01 10:00:00",
             "Credential Kind Created (UTC) Ends (UTC) ida 1 token 2031-04-01 10:00:00 2031-06-30 10:00:00",
-            "Nobody is logged in.",
+            "No user is logged in.",
             "Actions that need a second operator",
             "This hub requires no second person.",
         ],
