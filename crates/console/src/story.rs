@@ -28,7 +28,7 @@ pub struct Story<'a> {
 /// A callback of the payment.
 #[derive(Clone, Debug)]
 pub struct StoryCallback<'a> {
-    pub key: &'a str,
+    pub key: String,
     pub participant: &'a str,
     pub message: &'a str,
     /// `delivered`, `pending` or `parked`.
@@ -84,7 +84,7 @@ impl Story<'_> {
     /// The next step, and who has to make it.
     pub fn next_step(&self, words: &Words) -> String {
         if let Some(parked) = self.callbacks.iter().find(|told| told.state == "parked") {
-            let command = format!("upesi callback redeliver {}", Escaped(parked.key));
+            let command = format!("upesi callback redeliver {}", Escaped(&parked.key));
             return fill(words.story_operator_acts, &[("command", &command)]);
         }
         if self.callbacks.iter().any(|told| told.state == "pending") {

@@ -129,7 +129,7 @@ fn story<'a>(transfer: &'a TransferView, progress: Option<&'a ProgressView>, wor
 
 fn told<'a>(told: &'a ToldView, words: &Words) -> StoryCallback<'a> {
     StoryCallback {
-        key: "",
+        key: told.key.to_string(),
         participant: &told.participant,
         message: &told.message,
         state: told.state,

@@ -259,7 +259,7 @@ fn sentence(transfer: &Transfer, progress: &Progress, zone: &Zone) -> String {
 
 fn told((told, delivered): (&CallbackRow, Option<String>)) -> StoryCallback<'_> {
     StoryCallback {
-        key: &told.key,
+        key: told.key.clone(),
         participant: &told.participant,
         message: &told.message,
         state: &told.state,
